@@ -1,0 +1,52 @@
+# Two commands do everything: `make report` and `make test`. Both set the project up first, once.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.set-up
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup report test test-slow lint bench gold lock clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMP)  ## make .venv with the pinned dependencies and neft itself
+
+# The stamp is written last, so a set-up that was interrupted is taken up again.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "neft needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	@echo "setting up $(VENV) (once; about a minute)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+report: setup  ## write report.html
+	@$(BIN)/neft report --out report.html
+
+test: setup lint  ## lint, type check and the quick tests
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+test-slow: setup  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
+
+lint: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --level error
+
+bench: setup  ## print the ratios this project promises
+	@$(BIN)/python benchmarks/run.py
+
+gold: setup  ## make tests/gold.json again in 50-digit arithmetic (minutes)
+	$(BIN)/python tools/make_gold.py
+
+# Needs uv. Releases younger than a month stay out: they have not been tried by enough people.
+lock:  ## resolve the pins again (UNTIL=YYYY-MM-DD)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --exclude-newer $(UNTIL) --group dev pyproject.toml -o requirements.lock
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) report.html .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,56 @@
+"""Perturbation theory for neural networks.
+
+The front door. Names are loaded when they are first used, so that `import neft` (and with it `neft --help`)
+does not wait for JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from . import claims as claims
+    from . import data as data
+    from . import gaussian as gaussian
+    from . import plot as plot
+    from . import report as report
+    from ._activation import Activation as Activation
+    from ._activation import Kink as Kink
+    from ._activation import activation as activation
+    from ._network import MLP as MLP
+    from ._network import Layer as Layer
+    from ._result import Made as Made
+    from ._result import Result as Result
+    from ._result import load as load
+    from ._series import Series as Series
+
+_WHERE = {
+    "Activation": "._activation",
+    "Kink": "._activation",
+    "activation": "._activation",
+    "MLP": "._network",
+    "Layer": "._network",
+    "Made": "._result",
+    "Result": "._result",
+    "load": "._result",
+    "Series": "._series",
+}
+_FOLDERS = ("claims", "data", "gaussian", "plot", "report")
+
+__all__ = ["__version__", *_WHERE, *_FOLDERS]
+
+
+def __getattr__(name: str):
+    if name in _WHERE:
+        value = getattr(import_module(_WHERE[name], __name__), name)
+    elif name in _FOLDERS:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'neft' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

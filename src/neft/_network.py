@@ -1,0 +1,162 @@
+"""The network of seed 004: a frozen specification with `init` and `apply`."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from . import _check
+from ._activation import Activation, activation
+
+
+class Layer(NamedTuple):
+    """Parameters (or learning rates) of one layer: weights W of shape (n_l, n_{l-1}) and biases b of shape (n_l,)."""
+
+    W: Any
+    b: Any
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class MLP:
+    """Specification of a multilayer perceptron (seed 004, lecture 1).
+
+        z¹ = b¹ + W¹x,    z^{l+1} = b^{l+1} + W^{l+1} σ(z^l),    l = 1..L
+
+    with Var b = C_b and Var W = C_W/n_{l-1} at initialization, and learning rates λ_b and λ_W/n_{l-1}. It holds no
+    parameters, is hashable, and may be a static argument of compiled functions.
+
+    Attributes:
+        widths: (n_0, …, n_L): the number of inputs, the hidden widths, the number of outputs.
+        activation: an `Activation`; a name or a function is accepted.
+        C_b, C_W, lambda_b, lambda_W: one number for all layers, or one per layer; kept as tuples of length L.
+
+    >>> net = MLP(widths=(3, 8, 2), activation="tanh", C_W=1.5)
+    >>> net.apply(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
+    (5, 2)
+    """
+
+    widths: tuple[int, ...]
+    activation: Activation = "tanh"  # type: ignore[assignment]  # names are turned into activations below
+    C_b: tuple[float, ...] = 0.0  # type: ignore[assignment]
+    C_W: tuple[float, ...] = 1.0  # type: ignore[assignment]
+    lambda_b: tuple[float, ...] = 1.0  # type: ignore[assignment]
+    lambda_W: tuple[float, ...] = 1.0  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: "str | Activation | Callable[[Any], Any]" = "tanh",
+        C_b: float | Sequence[float] = 0.0,
+        C_W: float | Sequence[float] = 1.0,
+        lambda_b: float | Sequence[float] = 1.0,
+        lambda_W: float | Sequence[float] = 1.0,
+    ) -> None:
+        widths = _widths(widths)
+        hyperparameters = {"C_b": C_b, "C_W": C_W, "lambda_b": lambda_b, "lambda_W": lambda_W}
+        object.__setattr__(self, "widths", widths)
+        object.__setattr__(self, "activation", _activation(activation))
+        for name, value in hyperparameters.items():
+            object.__setattr__(self, name, _per_layer(name, value, len(widths) - 1))
+
+    @property
+    def depth(self) -> int:
+        """L, the number of layers of weights."""
+        return len(self.widths) - 1
+
+    def init(self, key: Array, dtype: Any = None) -> tuple[Layer, ...]:
+        """Random Gaussian parameters, one `Layer` per layer, in JAX's default float type unless `dtype` is given."""
+        dtype = jnp.zeros(()).dtype if dtype is None else dtype
+        layers = []
+        for l, layer_key in enumerate(jax.random.split(key, self.depth)):
+            fan_in, fan_out = self.widths[l], self.widths[l + 1]
+            key_W, key_b = jax.random.split(layer_key)
+            W = jax.random.normal(key_W, (fan_out, fan_in), dtype) * math.sqrt(self.C_W[l] / fan_in)
+            b = jax.random.normal(key_b, (fan_out,), dtype) * math.sqrt(self.C_b[l])
+            layers.append(Layer(W, b))
+        return tuple(layers)
+
+    def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
+        """The outputs z^L for inputs of shape (…, n_0)."""
+        return self.preactivations(params, x)[-1]
+
+    def preactivations(
+        self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray
+    ) -> tuple[Float[Array, "*batch n_l"], ...]:
+        """(z¹, …, z^L) for inputs of shape (…, n_0)."""
+        self._check_call(params, x)
+        zs, signal = [], jnp.asarray(x)
+        for W, b in params:
+            zs.append(signal @ W.T + b)
+            signal = self.activation(zs[-1])
+        return tuple(zs)
+
+    def rates(self) -> tuple[Layer, ...]:
+        """Learning rates λ_W/n_{l-1} and λ_b as a tree of numbers with one `Layer` per layer."""
+        return tuple(
+            Layer(lambda_W / fan_in, lambda_b)
+            for lambda_W, lambda_b, fan_in in zip(self.lambda_W, self.lambda_b, self.widths)
+        )
+
+    def parameter_count(self) -> int:
+        """Number of weights and biases.
+
+        >>> MLP(widths=(784, 512, 10)).parameter_count()
+        407050
+        """
+        return sum(n * (m + 1) for m, n in zip(self.widths, self.widths[1:]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The specification as JSON can hold it."""
+        return {
+            "type": "MLP",
+            "widths": list(self.widths),
+            "activation": self.activation.name,
+            "named": self.activation.named,
+            **{name: list(getattr(self, name)) for name in ("C_b", "C_W", "lambda_b", "lambda_W")},
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "MLP":
+        """The network that `to_dict` described; one with a user's own activation cannot be made again from a file."""
+        if not record.get("named", True):
+            raise ValueError(f"activation {record['activation']!r} is a user's own function, which a file cannot hold.")
+        return cls(**{field.name: record[field.name] for field in dataclasses.fields(cls)})
+
+    def __repr__(self) -> str:
+        def brief(values: tuple[float, ...]) -> str:
+            return f"{values[0]:g}" if len(set(values)) == 1 else "(" + ", ".join(f"{v:g}" for v in values) + ")"
+
+        hyper = ", ".join(f"{name}={brief(getattr(self, name))}" for name in ("C_b", "C_W", "lambda_b", "lambda_W"))
+        return f"MLP(widths={self.widths}, activation={self.activation.name!r}, {hyper})"
+
+    def _check_call(self, params: Sequence[Any], x: Any) -> None:
+        shapes = [(np.shape(W), np.shape(b)) for W, b in params]
+        wanted = [((n, m), (n,)) for m, n in zip(self.widths, self.widths[1:])]
+        if shapes != wanted:
+            raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
+        if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
+            raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.widths[0]} entries.")
+
+
+def _activation(value: Any) -> Activation:
+    return activation(value)
+
+
+def _widths(values: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(values, (str, bytes)) or np.ndim(values) != 1 or len(values) < 2:
+        raise ValueError(f"widths is {values!r}, but must list at least two numbers: inputs, hidden widths, outputs.")
+    return tuple(_check.integer("each of widths", n, at_least=1) for n in values)
+
+
+def _per_layer(name: str, value: Any, depth: int) -> tuple[float, ...]:
+    if np.ndim(value) == 0:
+        return (_check.real(name, value, at_least=0.0),) * depth
+    if np.ndim(value) != 1 or len(value) != depth:
+        raise ValueError(f"{name} is {value!r}, but must be one number or one for each of the {depth} layers.")
+    return tuple(_check.real(f"{name} of layer {l + 1}", v, at_least=0.0) for l, v in enumerate(value))

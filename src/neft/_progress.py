@@ -1,0 +1,51 @@
+"""The one progress bar: on stderr, only on a terminal, only for work that takes longer than two seconds."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_DELAY = 2.0
+_quiet = False
+
+
+def be_quiet(quiet: bool = True) -> None:
+    """Switch the bar off (or on again) for this process, as `--quiet` does."""
+    global _quiet
+    _quiet = quiet
+
+
+def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """The items, one by one, with a bar named `label` once two seconds have passed.
+
+    >>> list(track(range(3), "counting"))
+    [0, 1, 2]
+    """
+    if _quiet or not sys.stderr.isatty():
+        yield from items
+        return
+    if total is None and hasattr(items, "__len__"):
+        total = len(items)  # type: ignore[arg-type]
+    start, bar, task = time.monotonic(), None, None
+    try:
+        for done, item in enumerate(items):
+            if bar is None and time.monotonic() - start > _DELAY:
+                bar = _bar()
+                bar.start()
+                task = bar.add_task(label, total=total, completed=done)
+            yield item
+            if bar is not None and task is not None:
+                bar.update(task, completed=done + 1)
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar():
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

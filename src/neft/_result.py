@@ -1,0 +1,313 @@
+"""Results: what every theory returns, and the one way to print, save and load it.
+
+A result is a frozen dataclass whose fields are arrays, numbers, texts, None, tuples, dictionaries and other results.
+It carries what made it (`made`), so that a picture can be drawn again from a file. Files are JSON or .npz, and nothing
+in them is ever unpickled.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import platform
+import types
+import typing
+from collections.abc import Mapping
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import _check
+from ._files import writing
+from ._version import __version__
+
+T = TypeVar("T")
+
+FORMAT = 1
+"""Version of the file format; a reader refuses what is newer than itself."""
+
+_TYPES: dict[str, type["Result"]] = {}
+_ARRAYS = "\0arrays"
+
+
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
+def result(cls: type[T]) -> type[T]:
+    """Decorator that makes a subclass of `Result` the frozen, keyword-only dataclass that a result is."""
+    return dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+@result
+class Result:
+    """Base of all results. A subclass is decorated with `result` and is known to `load` by its class's name.
+
+    >>> import tempfile
+    >>> made = Made.by("example", specification={"width": 3})
+    >>> path = Path(tempfile.mkdtemp()) / "made.json"
+    >>> made.save(path)
+    >>> load(path) == made
+    True
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _TYPES[cls.__name__] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as what JSON can hold; infinities and NaN become the words "inf", "-inf", "nan"."""
+        fields = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return {"type": type(self).__name__, **fields}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Result":
+        """The result that `to_dict` described."""
+        return _result(dict(record), expected=cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a .json file (to read) or an .npz file (compact, for large arrays), whole or not at all."""
+        target = Path(path)
+        if target.suffix == ".json":
+            with writing(target) as file:
+                json.dump({"neft": FORMAT, **self.to_dict()}, file, indent=1, allow_nan=False)
+        elif target.suffix == ".npz":
+            arrays: dict[str, np.ndarray] = {}
+            record = _lift_arrays(self, arrays)
+            header = json.dumps({"neft": FORMAT, **record}, allow_nan=False)
+            with writing(target, binary=True) as file:
+                np.savez_compressed(file, neft=np.array(header), **arrays)  # type: ignore[arg-type]
+        else:
+            raise ValueError(f"path is {str(target)!r}, but must end in .json or .npz.")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._shown())})"
+
+    def __str__(self) -> str:
+        shown = list(self._shown())
+        pad = max((len(k) for k, _ in shown), default=0)
+        return "\n".join([type(self).__name__, *(f"  {k:<{pad}}  {v}" for k, v in shown)])
+
+    def _shown(self):
+        for field in dataclasses.fields(self):
+            if field.name != "made":
+                yield field.name, _brief(getattr(self, field.name))
+
+
+@result
+class Made(Result):
+    """What made a result: the function, its specification, key and tolerances, and the versions that ran.
+
+    `key` is the data of the JAX key (a tuple of integers) or None where nothing was random.
+    """
+
+    function: str
+    specification: dict[str, Any]
+    key: tuple[int, ...] | None
+    tolerances: dict[str, float]
+    versions: dict[str, str]
+
+    @classmethod
+    def by(
+        cls,
+        function: str,
+        *,
+        specification: Mapping[str, Any] | None = None,
+        key: Any = None,
+        tolerances: Mapping[str, float] | None = None,
+    ) -> "Made":
+        """The record of a call made now; `key` is a JAX key, an integer seed or None."""
+        return cls(
+            function=function,
+            specification=_plain(dict(specification or {})),
+            key=_key_data(key),
+            tolerances=dict(tolerances or {}),
+            versions=dict(_versions()),
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Result:
+    """The result that `Result.save` wrote to `path` (.json or .npz)."""
+    source = Path(path)
+    try:
+        if source.suffix == ".json":
+            record, arrays = json.loads(source.read_text(encoding="utf-8")), {}
+        elif source.suffix == ".npz":
+            with np.load(source, allow_pickle=False) as archive:
+                record = json.loads(str(archive["neft"]))
+                arrays = {name: archive[name] for name in archive.files if name != "neft"}
+        else:
+            raise ValueError(f"path is {str(source)!r}, but must end in .json or .npz.")
+    except OSError as error:
+        raise ValueError(f"cannot read {str(source)!r}: {error.strerror or error}.") from None
+    except (KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{str(source)!r} is not a result of neft: {error}.") from None
+    except Exception as error:  # zipfile and NumPy raise several kinds for a damaged archive
+        if isinstance(error, ValueError) and str(error).startswith("path is"):
+            raise
+        raise ValueError(f"{str(source)!r} is damaged or not a result of neft: {error}.") from None
+    if not isinstance(record, dict) or "neft" not in record:
+        raise ValueError(f"{str(source)!r} is not a result of neft: it has no format number.")
+    if record.pop("neft") > FORMAT:
+        raise ValueError(f"{str(source)!r} was written by a newer neft than this one ({__version__}).")
+    return _result(_put_back(record, arrays))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Result):
+        return value.to_dict()
+    if hasattr(value, "to_dict"):
+        return _plain(value.to_dict())
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "__array__"):
+        return _plain(np.asarray(value).tolist())
+    raise TypeError(f"a result cannot hold a {type(value).__name__}")
+
+
+def _lift_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    # Arrays leave the record for the archive; what stays in their place is a name.
+    if isinstance(value, np.ndarray):
+        name = f"array_{len(arrays)}"
+        arrays[name] = value
+        return {_ARRAYS: name}
+    if isinstance(value, Result):
+        fields = {f.name: _lift_arrays(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, Mapping):
+        return {str(k): _lift_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_lift_arrays(v, arrays) for v in value]
+    return _plain(value)
+
+
+def _put_back(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {_ARRAYS}:
+            return arrays[value[_ARRAYS]]
+        return {k: _put_back(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_put_back(v, arrays) for v in value]
+    return value
+
+
+def _result(record: dict[str, Any], expected: type[Result] | None = None) -> Any:
+    name = str(record.pop("type", None))
+    if name not in _TYPES:
+        _load_all_types()
+    if name not in _TYPES:
+        raise ValueError(f"result type is {name!r}, which this neft does not know{_check.closest(name, _TYPES)}.")
+    kind = _TYPES[name]
+    if expected is not None and not issubclass(kind, expected):
+        raise ValueError(f"result type is {name!r}, but must be {expected.__name__!r}.")
+    hints = typing.get_type_hints(kind)
+    wanted = {f.name for f in dataclasses.fields(kind)}
+    if set(record) != wanted:
+        odd = ", ".join(sorted(set(record) ^ wanted))
+        raise ValueError(f"a saved {name} does not have the fields of this neft's {name}: {odd} differ.")
+    return kind(**{k: _typed(v, hints[k]) for k, v in record.items()})
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    # JSON knows neither tuples nor arrays nor infinities: the field's annotation says what a value was.
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, dict) and value.get("type") in _TYPES:
+        return _result(value)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        return _typed(value, next(h for h in inner if h is not type(None)))
+    if _is_array(hint):
+        return np.asarray(value, dtype=_dtype(hint))
+    if hint is float and isinstance(value, (int, float, str)):
+        return float(value)
+    if origin is tuple and isinstance(value, list):
+        hints = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else inner
+        return tuple(_typed(v, h) for v, h in zip(value, hints, strict=True))
+    if origin is list and isinstance(value, list):
+        return [_typed(v, inner[0]) for v in value]
+    if origin is dict and isinstance(value, dict):
+        return {k: _typed(v, inner[1]) for k, v in value.items()}
+    return value
+
+
+def _is_array(hint: Any) -> bool:
+    # jaxtyping's annotations are classes that name the array type they stand for.
+    return hint is np.ndarray or getattr(hint, "array_type", None) is np.ndarray
+
+
+def _dtype(hint: Any) -> Any:
+    dtypes = getattr(hint, "dtypes", ())
+    if isinstance(dtypes, (list, tuple)):
+        if any("float" in str(d) for d in dtypes):
+            return np.float64
+        if any("int" in str(d) for d in dtypes):
+            return np.int64
+    return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    return bool(a == b)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        text = np.array2string(value, precision=5, threshold=12, edgeitems=3, separator=", ")
+        return text if "\n" not in text else f"{value.dtype} array of shape {value.shape}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_brief(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+def _key_data(key: Any) -> tuple[int, ...] | None:
+    if key is None:
+        return None
+    if isinstance(key, int):
+        return (key,)
+    import jax
+    import jax.numpy as jnp
+
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    return tuple(int(word) for word in np.asarray(data).ravel())
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    packages = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
+    return {"neft": __version__, "python": platform.python_version(), **packages}
+
+
+def _load_all_types() -> None:
+    # A type is known once its module is imported, and the front door imports lazily.
+    import neft
+
+    for name in neft.__all__:
+        getattr(neft, name)
+    for folder in neft._FOLDERS:
+        import_module(f"neft.{folder}")
