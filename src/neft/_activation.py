@@ -275,7 +275,7 @@ def _elu(alpha: float = 1.0):
     return Activation(
         _spell("elu", alpha),
         # The exponential never sees the positive side, where it could overflow and spoil the gradient.
-        lambda z: jnp.where(z > 0, z, alpha * jnp.expm1(jnp.minimum(z, 0))),
+        lambda z: jnp.where(z > 0, z, alpha * _stable.expm1(jnp.minimum(z, 0))),
         kinks=(Kink(0.0, 1, 1.0 - alpha) if alpha != 1 else Kink(0.0, 2, -1.0),),
         singularity=0.0,
         scale_invariant=alpha == 0,

@@ -140,7 +140,8 @@ def load(path: str | os.PathLike[str]) -> Result:
         if source.suffix == ".json":
             record, arrays = json.loads(source.read_text(encoding="utf-8")), {}
         elif source.suffix == ".npz":
-            with np.load(source, allow_pickle=False) as archive:
+            # NumPy leaves a damaged archive open, so the file is ours.
+            with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 record = json.loads(str(archive["neft"]))
                 arrays = {name: archive[name] for name in archive.files if name != "neft"}
         else:

@@ -20,8 +20,20 @@ def sigmoid(z):
 @sigmoid.defjvp
 def _(primals, tangents):
     (z,), (dz,) = primals, tangents
-    s = sigmoid(z)
-    return s, s * sigmoid(-z) * dz
+    return sigmoid(z), logistic_density(z) * dz
+
+
+@jax.custom_jvp
+def logistic_density(z):
+    """The derivative of the sigmoid, s(z) s(-z)."""
+    return sigmoid(z) * sigmoid(-z)
+
+
+@logistic_density.defjvp
+def _(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    density = logistic_density(z)
+    return density, -density * tanh(z / 2) * dz
 
 
 @jax.custom_jvp
@@ -33,7 +45,7 @@ def tanh(z):
 @tanh.defjvp
 def _(primals, tangents):
     (z,), (dz,) = primals, tangents
-    return tanh(z), 4 * sigmoid(2 * z) * sigmoid(-2 * z) * dz
+    return tanh(z), 4 * logistic_density(2 * z) * dz
 
 
 @jax.custom_jvp
@@ -46,6 +58,19 @@ def softplus(z):
 def _(primals, tangents):
     (z,), (dz,) = primals, tangents
     return softplus(z), sigmoid(z) * dz
+
+
+@jax.custom_jvp
+def expm1(z):
+    """e^z - 1."""
+    return jnp.expm1(z)
+
+
+@expm1.defjvp
+def _(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    # Not expm1 + 1, which is what autodiff takes and what rounds to 0 in the left tail.
+    return expm1(z), jnp.exp(z) * dz
 
 
 def normal_cdf(z):

@@ -1,0 +1,10 @@
+"""Averages over one, two and up to four correlated Gaussian variables (theory.md 2.1, 2.2, 2.5)."""
+
+from ._accuracy import AccuracyWarning as AccuracyWarning
+from ._one import Powers as Powers
+from ._one import deltas as deltas
+from ._one import expect as expect
+from ._one import moment as moment
+from ._one import moments as moments
+from ._one import rule as rule
+from ._pair import pair as pair

@@ -1,0 +1,278 @@
+"""Averages over one Gaussian variable, z ~ N(0, K)."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import _check
+from .._activation import Activation, Kink, activation
+from .._blocks import block_size, blocks
+from .._precision import float64
+from ._accuracy import warn_missed
+
+_REACH = 13.0  # standard deviations; beyond them the weight is below 1e-37
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_PANELS = 16
+_MOST_PANELS = 2048
+
+
+class Powers(NamedTuple):
+    """The integrand z^z · σ^s · σ'^s1 · σ''^s2 · σ'''^s3.
+
+    >>> Powers(s=1, s1=2, s2=1)
+    Powers(s=1, s1=2, s2=1, s3=0, z=0)
+    """
+
+    s: int = 0
+    s1: int = 0
+    s2: int = 0
+    s3: int = 0
+    z: int = 0
+
+
+def rule(
+    K: Float[Array, "*shape"] | float,
+    *,
+    kinks: Sequence[float] = (),
+    length: float = 1.0,
+    oscillates: bool = False,
+    panels: int = _PANELS,
+) -> tuple[Float[Array, "*shape nodes"], Float[Array, "*shape nodes"]]:
+    """Nodes z and weights w with ⟨f⟩ ≈ Σ w f(z) over z ~ N(0, K): a pure function of K, for jit, vmap and grad.
+
+    Gauss-Legendre panels in the coordinate t of z = c·sinh(t), cut at the kinks. A function that changes over `length`
+    near the origin and settles to a polynomial is resolved at every K, however much wider the Gaussian is; one that
+    oscillates gets panels of equal width.
+
+    Args:
+        K: the variance, ≥ 0.
+        kinks: positions where f or one of its derivatives jumps.
+        length: distance over which f changes.
+        oscillates: whether f keeps changing at large |z|.
+        panels: number of panels between two kinks; each has 16 nodes.
+
+    >>> z, w = rule(2.0)
+    >>> round(float((w * z**2).sum()), 5)
+    2.0
+    """
+    spread = jnp.sqrt(jnp.asarray(K, dtype=float))
+    x, w = unit_rule(jnp, spread, in_units(jnp, kinks, spread), length=length, oscillates=oscillates, panels=panels)
+    return spread[..., None] * x, w
+
+
+def in_units(xp: Any, kinks: Sequence[float], spread: Any) -> list[Any]:
+    """Where the kinks are in x = z/spread: far away for a small spread, but at 0 for a kink at 0."""
+    return [k / xp.maximum(spread, 1e-150) for k in sorted(set(kinks))]
+
+
+def unit_rule(
+    xp: Any, spread: Any, breaks: Sequence[Any], *, length: float, oscillates: bool = False, panels: int = _PANELS
+) -> Any:
+    """The same rule for x = z/spread, cut at the increasing `breaks` of the spread's shape.
+
+    `xp` is jax.numpy, or numpy where the host refines without compiling anything.
+    """
+    spread = spread[..., None]
+    far = _REACH * xp.ones_like(spread)
+    c = far if oscillates else xp.minimum(length / xp.maximum(spread, 1e-150), far)
+    end = xp.arcsinh(_REACH / c)
+    # Breaks out of reach make empty segments.
+    edges = xp.stack([-end, *(xp.clip(xp.arcsinh(b[..., None] / c), -end, end) for b in breaks), end])
+    width = (edges[1:] - edges[:-1]) / panels
+    left = edges[:-1] + width * np.arange(panels)
+    t = xp.moveaxis(left[..., None] + width[..., None] * ((_NODES + 1) / 2), 0, -3)
+    step = xp.moveaxis(width[..., None] * (_WEIGHTS / 2), 0, -3)
+    c = c[..., None, None]
+    x = c * xp.sinh(t)
+    w = xp.exp(-x * x / 2) * (c * xp.cosh(t) * step / math.sqrt(2 * math.pi))
+    flat = (*x.shape[:-3], -1)
+    return x.reshape(flat), w.reshape(flat)
+
+
+@float64
+def expect(
+    f: Callable[[Any], Any],
+    K: Any,
+    kinks: Sequence[float | Kink] = (),
+    *,
+    length: float = 1.0,
+    rtol: float = 1e-12,
+) -> Float[np.ndarray, "*shape"]:
+    """⟨f(z)⟩ over z ~ N(0, K), for a number K or an array of them, in float64.
+
+    The quadrature is refined until it changes by less than `rtol` of ⟨|f|⟩; an `AccuracyWarning` says when that fails.
+    A delta in f cannot be seen by evaluating it: `moment` adds those of an activation's derivatives.
+
+    Args:
+        f: an elementwise function of an array.
+        K: variances, ≥ 0.
+        kinks: where f or one of its derivatives jumps.
+        length: distance over which f changes; only a hint.
+        rtol: the tolerance.
+
+    >>> float(expect(lambda z: z**4, 2.0))
+    12.0
+    """
+    K = _check.array("K", K, at_least=0.0)
+    positions = [_check.real("position of a kink", k.position if isinstance(k, Kink) else k) for k in kinks]
+    _check.real("rtol", rtol, above=0.0)
+
+    def integrand(z):
+        values = np.asarray(f(z), dtype=np.float64)
+        if values.shape != z.shape and values.ndim != 0:
+            raise ValueError(f"f maps an array of shape {z.shape} to {values.shape}, but must act elementwise.")
+        if not np.isfinite(values).all():
+            where = z[~np.isfinite(values)] if values.ndim else z
+            raise ValueError(f"f is not finite at z = {where.flat[0]:g}, so its average does not exist.")
+        return np.broadcast_to(values, z.shape)
+
+    options = {"kinks": positions, "length": _check.real("length", length, above=0.0)}
+    return _refined(integrand, K, options, rtol, "expect")
+
+
+@float64
+def moment(
+    of: str | Activation | Callable[[Any], Any], powers: Powers, K: Any, *, rtol: float = 1e-12
+) -> Float[np.ndarray, "*shape"]:
+    """⟨z^z σ^s σ'^s1 σ''^s2 σ'''^s3⟩ over z ~ N(0, K), with the deltas at the activation's kinks integrated exactly.
+
+    Where a product does not exist (two deltas at one kink, or the derivative of one) a ValueError says so (theory.md
+    2.3).
+
+    >>> float(moment("relu", Powers(s1=2), 3.0))
+    0.5
+    """
+    act = activation(of)
+    K = _check.array("K", K, at_least=0.0)
+    spikes = deltas(act, powers)
+    options = {"kinks": [k.position for k in act.kinks], "length": act.length, "oscillates": act.oscillates}
+
+    def integrand(z):
+        orders = [n for n in range(4) if powers[n]]
+        return _monomial(np, {n: elementwise(act.derivative(n), z) for n in orders}, powers, z)
+
+    smooth = _refined(integrand, K, options, rtol, f"moment of {act.name}")
+    return smooth + np.asarray(_delta_part(spikes, jnp.asarray(K)))
+
+
+def moments(
+    act: Activation, powers: Sequence[Powers], K: Float[Array, "*shape"], *, panels: int | None = None
+) -> Float[Array, "powers *shape"]:
+    """Several moments of one activation on shared nodes: the pure function beneath `moment`, for jit, vmap and grad.
+
+    `panels` is static; the default serves every named activation at K from 1e-6 to 1e4 (an oscillating one to 1e3).
+    """
+    kinks = [k.position for k in act.kinks]
+    count = panels or (64 * _PANELS if act.oscillates else _PANELS)
+    z, w = rule(K, kinks=kinks, length=act.length, oscillates=act.oscillates, panels=count)
+    derivatives = {n: act.derivative(n)(z) for n in range(4) if any(p[n] for p in powers)}
+    return jnp.stack(
+        [(w * _monomial(jnp, derivatives, p, z)).sum(-1) + _delta_part(deltas(act, p), jnp.asarray(K)) for p in powers]
+    )
+
+
+def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
+    """The (position, weight) of each delta function in the integrand; a ValueError where the product does not exist.
+
+    At a kink where σ^(q) jumps, σ^(q+1) holds a delta. The product σ^(q)^p σ^(q+1) is the derivative of
+    σ^(q)^(p+1)/(p+1), so its delta weighs the jump of that, whatever smooth functions approach σ (theory.md 2.3).
+
+    >>> deltas(activation("hard_tanh"), Powers(s=1, s1=2, s2=1))
+    ((-1.0, -0.3333333333333333), (1.0, -0.3333333333333333))
+    """
+    spikes = []
+    for kink in act.kinks:
+        q, derivative_powers = kink.order, powers[:4]
+        above = derivative_powers[q + 1 :]
+        if not any(above):
+            continue
+        if any(above[1:]) or above[0] > 1:
+            text = "".join(f"σ{chr(39) * n}^{p} " for n, p in enumerate(derivative_powers) if p).strip()
+            raise ValueError(
+                f"the average of {text} does not exist for {act.name}: its derivative {q} jumps at {kink.position:g}, "
+                "which leaves a product of deltas."
+            )
+        left, right = _sides(act, kink)
+        p = derivative_powers[q]
+        weight = (right[q] ** (p + 1) - left[q] ** (p + 1)) / (p + 1)
+        for n in range(q):
+            weight *= right[n] ** derivative_powers[n]
+        spikes.append((kink.position, weight * kink.position**powers.z))
+    return tuple(spikes)
+
+
+@functools.lru_cache(maxsize=256)
+def _sides(act: Activation, kink: Kink) -> tuple[list[float], list[float]]:
+    # Just beside the kink: far enough to be a normal number, near enough to change nothing.
+    step = max(abs(kink.position) * 2.0**-50, 1e-150)
+
+    def limits(side: int) -> list[float]:
+        # What is continuous there is taken at the kink itself, so that ReLU's σ(0) is exactly 0.
+        offsets = [0.0] * kink.order + [side * step]
+        return [float(act.derivative(n)(kink.position + offset)) for n, offset in enumerate(offsets)]
+
+    # These are numbers of the activation, also when the caller is being traced.
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return limits(-1), limits(1)
+
+
+def _delta_part(spikes: Sequence[tuple[float, float]], K: Array) -> Array:
+    # At K = 0 the Gaussian is a delta itself: only a spike elsewhere has a limit, 0.
+    safe = jnp.where(K > 0, K, 1.0)
+    total = jnp.zeros_like(K)
+    for position, weight in spikes:
+        density = jnp.exp(-(position**2) / (2 * safe)) / jnp.sqrt(2 * jnp.pi * safe)
+        at_zero = 0.0 if position or not weight else math.inf
+        total = total + weight * jnp.where(K > 0, density, at_zero) if weight else total
+    return total
+
+
+def _monomial(xp: Any, derivatives: Mapping[int, Any], powers: Powers, z: Any) -> Any:
+    value = z**powers.z if powers.z else xp.ones_like(z)
+    for n, derivative in derivatives.items():
+        if powers[n]:
+            value = value * derivative ** powers[n]
+    return value
+
+
+def elementwise(function: Callable, z: np.ndarray) -> np.ndarray:
+    """function(z) by compiled code that sees one shape only, so that it compiles once however many nodes there are."""
+    compiled, flat, chunk = _compiled(function), z.ravel(), 4096
+    padded = np.pad(flat, (0, -len(flat) % chunk), mode="edge").reshape(-1, chunk)
+    return np.concatenate([np.asarray(compiled(part)) for part in padded])[: len(flat)].reshape(z.shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(function: Callable) -> Callable:
+    return jax.jit(function)
+
+
+def _refined(f: Callable, K: np.ndarray, options: dict, rtol: float, what: str) -> np.ndarray:
+    flat, result, worst = K.ravel(), np.empty(K.size), 0.0
+    for part in blocks(K.size, block_size(2 * 16 * 8 * _MOST_PANELS, K.size)):
+        coarse, _ = _integral(f, flat[part], options, _PANELS // 2)
+        panels = _PANELS
+        while True:
+            fine, size = _integral(f, flat[part], options, panels)
+            error = float(np.max(np.abs(fine - coarse) / np.where(size > 0, size, 1.0), initial=0.0))
+            if error <= rtol or panels >= _MOST_PANELS:
+                break
+            coarse, panels = fine, 2 * panels
+        result[part], worst = fine, max(worst, error)
+    if worst > rtol:
+        warn_missed(what, worst, rtol)
+    return result.reshape(K.shape)
+
+
+def _integral(f: Callable, K: np.ndarray, options: dict, panels: int) -> tuple[np.ndarray, np.ndarray]:
+    spread, rest = np.sqrt(K), {name: value for name, value in options.items() if name != "kinks"}
+    x, w = unit_rule(np, spread, in_units(np, options["kinks"], spread), **rest, panels=panels)
+    z = spread[..., None] * x
+    values = f(z)
+    return (w * values).sum(-1), (w * np.abs(values)).sum(-1)

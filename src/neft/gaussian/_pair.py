@@ -1,0 +1,206 @@
+"""Averages over two correlated Gaussian variables, for whole kernels at once."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from .. import _check
+from .._activation import Activation
+from .._activation import activation as _activation
+from .._blocks import block_size, blocks
+from .._precision import float64
+from . import _hermite
+from ._accuracy import warn_missed
+from ._closed import closed_form
+from ._rotated import aligned, nodes_per_pair, panels_for, rotated
+
+_LADDER = (256, 1024, 4096)  # numbers of Hermite terms to try
+_TERM, _NODE = 0.15e-9, 3e-9  # seconds that a term and a node cost, for the choice between them
+_REPRESENTATIVES = 12
+
+
+@float64
+def pair(
+    activation: str | Activation | Callable[[Any], Any],
+    K1: Any,
+    K2: Any,
+    rho: Any,
+    *,
+    order: int = 0,
+    rtol: float = 1e-10,
+) -> Float[np.ndarray, "*shape"]:
+    """⟨σ^(n)(z₁) σ^(n)(z₂)⟩ for z₁, z₂ of variances K1, K2 and correlation ρ, in float64; n = `order`.
+
+    The arguments broadcast. For a kernel of N × M pairs pass K1 of shape (N, 1), K2 of shape (1, M) and ρ of shape
+    (N, M): what depends on one variable only is then done N + M times. Closed forms are used where they exist (linear,
+    quadratic, relu, leaky_relu, erf, sin, gelu), else a Hermite expansion with as many terms as K and ρ ask for, and
+    quadrature for the pairs that would need too many. Derivatives are taken almost everywhere, without deltas (theory.md
+    2.5).
+
+    Args:
+        activation: an activation, its name, or a function.
+        K1: variances of z₁, ≥ 0.
+        K2: variances of z₂, ≥ 0.
+        rho: correlations in [-1, 1]; both ends are exact.
+        order: 0 for ⟨σσ⟩, 1 for ⟨σ'σ'⟩, at most 3.
+        rtol: tolerance relative to √(⟨σ²⟩⟨σ²⟩); an `AccuracyWarning` says when it is missed.
+
+    >>> float(pair("relu", 2.0, 2.0, 1.0))
+    1.0
+    """
+    act = _activation(activation)
+    order = _check.integer("order", order, at_least=0, at_most=3)
+    K1, K2 = (_check.array(name, value, at_least=0.0) for name, value in (("K1", K1), ("K2", K2)))
+    rho = _correlations(rho)
+    try:
+        shape = np.broadcast_shapes(K1.shape, K2.shape, rho.shape)
+    except ValueError:
+        raise ValueError(
+            f"K1, K2 and rho have shapes {K1.shape}, {K2.shape}, {rho.shape}, which do not broadcast."
+        ) from None
+    if any(kink.order < order for kink in act.kinks):
+        worst = min(kink.order for kink in act.kinks)
+        raise ValueError(
+            f"order is {order}, but derivative {worst} of {act.name} jumps, so order must be at most {worst}."
+        )
+    form = closed_form(act, order)
+    if form is not None:
+        return np.broadcast_to(np.asarray(form(jnp.asarray(K1), jnp.asarray(K2), jnp.asarray(rho))), shape)
+    if 0 in shape:
+        return np.zeros(shape)
+    length = act.length if math.isfinite(act.length) else 1.0
+    of = _Integrand(act.derivative(order), tuple(kink.position for kink in act.kinks), length)
+    return _expanded(of, K1, K2, np.broadcast_to(rho, shape), rtol)
+
+
+def _correlations(rho: Any) -> np.ndarray:
+    rho = _check.array("rho", rho)
+    beyond = np.abs(rho).max(initial=0.0)
+    # Kernels divided by their diagonal leave the interval by rounding.
+    if beyond > 1 + 1e-9:
+        raise ValueError(f"rho holds {beyond:g} in size, but must lie between -1 and 1.")
+    return np.clip(rho, -1.0, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Integrand:
+    # σ^(n) with what the quadratures ask about it.
+    f: Callable
+    kinks: tuple[float, ...]
+    length: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"kinks": self.kinks, "length": self.length}
+
+
+def _expanded(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float) -> np.ndarray:
+    size = np.abs(rho)
+    # Where ρ = ±1 one integral is enough, and the expansion would be longest.
+    ends = np.flatnonzero(size == 1)
+    below = float(size.max(where=size < 1, initial=0.0))
+    variances = np.unique(np.concatenate([K1.ravel(), K2.ravel()]))
+    terms, reach = _plan(of, variances, size, below, rtol)
+    result = np.empty(rho.size)
+    if len(ends) < rho.size:
+        result = np.array(_by_hermite(of, K1, K2, rho, terms)).ravel()
+    for rows, method in ((ends, _by_line), (np.flatnonzero((size > reach) & (size < 1)), _by_quadrature)):
+        if len(rows):
+            first, second = (np.broadcast_to(v, rho.shape).ravel()[rows] for v in (K1, K2))
+            result[rows] = method(of, first, second, rho.ravel()[rows], rtol)
+    return result.reshape(rho.shape)
+
+
+def _coefficients(of: _Integrand, K: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    rule = _hermite.shared_rule(float(K.max()), of.kinks, of.length, terms)
+    if rule is None:
+        a, square = _hermite.kinked_coefficients(of.f, jnp.asarray(K), of.kinks, of.length, terms)
+    else:
+        a, square = _hermite.shared_coefficients(of.f, jnp.asarray(K), *map(jnp.asarray, rule), terms)
+    return np.asarray(a), np.asarray(square)
+
+
+def _plan(of: _Integrand, variances: np.ndarray, size: np.ndarray, below: float, rtol: float) -> tuple[int, float]:
+    # The number of Hermite terms and the largest |ρ| they serve, by what costs least.
+    chosen = variances[np.unique(np.linspace(0, len(variances) - 1, _REPRESENTATIVES).astype(int))]
+    per_pair = _NODE * nodes_per_pair(len(of.kinks), 4)
+    best = (math.inf, 0, -1.0)
+    for most in _LADDER:
+        tails = _hermite.tails(*_coefficients(of, chosen, most))
+        orders = np.arange(8, most + 1, 8)
+        # Stopping before order n loses at most tail_n |ρ|^n.
+        reaches = np.minimum((0.1 * rtol / np.maximum(tails[orders], 1e-300)) ** (1 / orders), 1.0)
+        enough = np.flatnonzero(reaches >= below)
+        candidates = {int(enough[0])} if len(enough) else {len(orders) - 1}
+        # Fewer terms, and quadrature for the few pairs beyond their reach, may cost less.
+        candidates |= {c // 2**j for c in candidates for j in range(1, 4)}
+        for n, reach in ((int(orders[c]), float(reaches[c])) for c in candidates):
+            beyond = np.count_nonzero(size > reach) - np.count_nonzero(size == 1) if reach < below else 0
+            best = min(best, (n * _TERM * size.size + beyond * per_pair, n, reach))
+        if len(enough):
+            break
+    return best[1], best[2]
+
+
+def _by_hermite(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, terms: int) -> np.ndarray:
+    distinct, where = np.unique(np.concatenate([K1.ravel(), K2.ravel()]), return_inverse=True)
+    a, start, step = _hermite.sorted_terms(_coefficients(of, distinct, terms)[0])
+    first, second = where[: K1.size].reshape(K1.shape), where[K1.size :].reshape(K2.shape)
+
+    def pick(index: np.ndarray) -> _hermite.Terms:
+        return _hermite.Terms(*(jnp.asarray(part[:, index]) for part in a))
+
+    if rho.ndim == 2 and K1.shape == (rho.shape[0], 1) and K2.shape == (1, rho.shape[1]):
+        return np.asarray(_hermite.outer_sum(pick(first[:, 0]), pick(second[0]), jnp.asarray(rho), start, step))
+    first, second = (np.broadcast_to(index, rho.shape).ravel() for index in (first, second))
+    flat, result = rho.ravel(), np.empty(rho.size)
+    for part in blocks(rho.size, block_size(4 * 8 * terms, rho.size)):
+        result[part] = _hermite.flat_sum(pick(first[part]), pick(second[part]), jnp.asarray(flat[part]), start, step)
+    return result
+
+
+def _by_line(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float) -> np.ndarray:
+    result, panels = np.empty(len(rho)), 16
+    for part in blocks(len(rho), block_size(8 * 8 * panels * 16 * (2 * len(of.kinks) + 1), len(rho))):
+        arguments = [jnp.asarray(v[part]) for v in (K1, K2, rho)]
+        result[part] = aligned(of.f, *arguments, **of.options, panels=panels)
+    widest = np.argsort(np.maximum(K1, K2))[-2:]
+    finer = [jnp.asarray(v[widest]) for v in (K1, K2, rho)]
+    again = np.asarray(aligned(of.f, *finer, **of.options, panels=2 * panels))
+    _say_if_missed(of, (K1[widest], K2[widest]), again - result[widest], rtol)
+    return result
+
+
+def _by_quadrature(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float) -> np.ndarray:
+    result = np.empty(len(rho))
+    needed = panels_for(np.maximum(K1, K2), rho, of.length)
+    for panels in np.unique(needed).tolist():
+        group = np.flatnonzero(needed == panels)
+        # One shape for the compiler: short blocks are padded with copies of their last pair.
+        rounded = 2 ** math.ceil(math.log2(len(group)))
+        size = min(1024, block_size(3 * 8 * nodes_per_pair(len(of.kinks), panels), rounded))
+        for part in blocks(len(group), size, label="pairs near ρ = ±1"):
+            chosen = group[part]
+            padded = np.pad(chosen, (0, size - len(chosen)), mode="edge")
+            arguments = [jnp.asarray(v[padded]) for v in (K1, K2, rho)]
+            result[chosen] = np.asarray(rotated(of.f, *arguments, **of.options, panels=panels))[: len(chosen)]
+        # Those that spread widest across the long axis are the hardest.
+        worst = group[np.argsort(np.maximum(K1, K2)[group] * (1 - np.abs(rho[group])))[-2:]]
+        finer = [jnp.asarray(v[worst]) for v in (K1, K2, rho)]
+        again = np.asarray(rotated(of.f, *finer, **of.options, panels=panels, refine=2))
+        _say_if_missed(of, (K1[worst], K2[worst]), again - result[worst], rtol)
+    return result
+
+
+def _say_if_missed(of: _Integrand, variances: tuple[np.ndarray, ...], differences: np.ndarray, rtol: float) -> None:
+    one = jnp.ones(len(differences))
+    squares = [np.asarray(aligned(of.f, jnp.asarray(K), jnp.asarray(K), one, **of.options)) for K in variances]
+    scale = np.sqrt(squares[0] * squares[1])
+    error = float(np.max(np.abs(differences) / np.where(scale > 0, scale, 1.0)))
+    if error > rtol:
+        warn_missed("pair", error, rtol)
