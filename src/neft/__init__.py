@@ -12,12 +12,14 @@ from ._version import __version__ as __version__
 if TYPE_CHECKING:
     from . import claims as claims
     from . import data as data
+    from . import describe as describe
     from . import gaussian as gaussian
     from . import plot as plot
     from . import report as report
     from ._activation import Activation as Activation
     from ._activation import Kink as Kink
     from ._activation import activation as activation
+    from ._named import activation_names as activation_names
     from ._network import MLP as MLP
     from ._network import Layer as Layer
     from ._result import Made as Made
@@ -29,6 +31,7 @@ _WHERE = {
     "Activation": "._activation",
     "Kink": "._activation",
     "activation": "._activation",
+    "activation_names": "._named",
     "MLP": "._network",
     "Layer": "._network",
     "Made": "._result",
@@ -36,7 +39,7 @@ _WHERE = {
     "load": "._result",
     "Series": "._series",
 }
-_FOLDERS = ("claims", "data", "gaussian", "plot", "report")
+_FOLDERS = ("claims", "data", "describe", "gaussian", "plot", "report")
 
 __all__ = ["__version__", *_WHERE, *_FOLDERS]
 

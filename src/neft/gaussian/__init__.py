@@ -1,6 +1,7 @@
 """Averages over one, two and up to four correlated Gaussian variables (theory.md 2.1, 2.2, 2.5)."""
 
 from ._accuracy import AccuracyWarning as AccuracyWarning
+from ._many import products as products
 from ._one import Powers as Powers
 from ._one import deltas as deltas
 from ._one import expect as expect

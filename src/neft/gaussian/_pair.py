@@ -39,8 +39,8 @@ def pair(
     The arguments broadcast. For a kernel of N × M pairs pass K1 of shape (N, 1), K2 of shape (1, M) and ρ of shape
     (N, M): what depends on one variable only is then done N + M times. Closed forms are used where they exist (linear,
     quadratic, relu, leaky_relu, erf, sin, gelu), else a Hermite expansion with as many terms as K and ρ ask for, and
-    quadrature for the pairs that would need too many. Derivatives are taken almost everywhere, without deltas (theory.md
-    2.5).
+    quadrature for the pairs that would need too many. Derivatives are taken almost everywhere, without deltas
+    (theory.md 2.5).
 
     Args:
         activation: an activation, its name, or a function.
@@ -75,7 +75,7 @@ def pair(
         return np.zeros(shape)
     length = act.length if math.isfinite(act.length) else 1.0
     of = _Integrand(act.derivative(order), tuple(kink.position for kink in act.kinks), length)
-    return _expanded(of, K1, K2, np.broadcast_to(rho, shape), rtol)
+    return _expanded(of, K1, K2, np.atleast_1d(np.broadcast_to(rho, shape)), rtol).reshape(shape)
 
 
 def _correlations(rho: Any) -> np.ndarray:
@@ -84,7 +84,7 @@ def _correlations(rho: Any) -> np.ndarray:
     # Kernels divided by their diagonal leave the interval by rounding.
     if beyond > 1 + 1e-9:
         raise ValueError(f"rho holds {beyond:g} in size, but must lie between -1 and 1.")
-    return np.clip(rho, -1.0, 1.0)
+    return np.asarray(np.clip(rho, -1.0, 1.0))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,21 @@
+"""The ledger of claims: what the seeds say, the function that tests each statement, and the verdict it gave.
+
+A claim is registered with the decorator `claim` on its test function. Verdicts are never written by hand: `check`
+runs the tests, and `save_full` keeps what the long runs found.
+"""
+
+from ._claim import FAILED as FAILED
+from ._claim import LEVELS as LEVELS
+from ._claim import VERDICTS as VERDICTS
+from ._claim import Claim as Claim
+from ._claim import Level as Level
+from ._claim import Measurement as Measurement
+from ._full import contradictions as contradictions
+from ._full import full_outcomes as full_outcomes
+from ._full import save_full as save_full
+from ._outcome import Ledger as Ledger
+from ._outcome import Outcome as Outcome
+from ._registry import Registry as Registry
+from ._registry import check as check
+from ._registry import claim as claim
+from ._registry import ledger as ledger

@@ -1,0 +1,79 @@
+"""What a claim is, and what its test hands back."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .. import _check
+
+Level = Literal["quick", "full"]
+
+LEVELS = ("quick", "full")
+"""Seconds on a subset; minutes on the full data."""
+
+VERDICTS = ("holds", "corrected", "refuted", "depends")
+
+FAILED = "failed"
+"""Stands where a verdict would, when the test could not give one."""
+
+# An id names a file, on any system.
+_ID = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
+_SEED = re.compile(r"\d{3}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What a test measured: one verdict, one sentence, and the numbers behind them.
+
+    `correction` is the statement that does hold, and goes with the verdict "corrected"; `data` is the checksum of
+    the data set that was used, if one was.
+
+    >>> Measurement(verdict="holds", summary="Both sides agree.", values={"error": 1e-12}).verdict
+    'holds'
+    """
+
+    verdict: str
+    summary: str
+    values: dict[str, float] = field(default_factory=dict)
+    correction: str | None = None
+    data: str | None = None
+
+    def __post_init__(self):
+        _check.one_of("verdict", self.verdict, VERDICTS)
+        if not self.summary.strip():
+            raise ValueError("summary is empty, but must be a sentence that says what was measured.")
+        if (self.verdict == "corrected") != (self.correction is not None):
+            raise ValueError(
+                f"verdict is {self.verdict!r} and correction is {self.correction!r}, "
+                "but a correction goes with the verdict 'corrected' and only with it."
+            )
+        object.__setattr__(self, "values", {str(name): float(value) for name, value in self.values.items()})
+        wrong = [name for name, value in self.values.items() if math.isnan(value)]
+        if wrong:
+            raise ValueError(f"values holds NaN for {', '.join(wrong)}, which measures nothing.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement of a seed and the function that tests it.
+
+    `seed` is the number of the seed's file ("004"), `equation` says where in it the statement stands, and `test`
+    takes the level and returns a `Measurement`.
+    """
+
+    id: str
+    seed: str
+    equation: str
+    statement: str
+    test: Callable[[Level], Measurement]
+
+    def __post_init__(self):
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"id is {self.id!r}, but must be small letters and digits joined by '.' or '-'.")
+        if not _SEED.fullmatch(self.seed):
+            raise ValueError(f"seed is {self.seed!r}, but must be three digits, such as '004'.")
+        for name in ("equation", "statement"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{name} of the claim {self.id!r} is empty.")

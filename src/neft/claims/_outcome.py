@@ -1,0 +1,43 @@
+"""What running a claim gives."""
+
+from typing import Literal
+
+from .._result import Made, Result, result
+from ._claim import FAILED
+
+
+@result
+class Outcome(Result):
+    """One claim, run once: what it states, what was measured, and the verdict.
+
+    `verdict` is one of `VERDICTS`, or `FAILED` when the test raised; then `summary` is the reason. `data` is the
+    checksum of the data set that was used, and `command` runs the same test again.
+    """
+
+    id: str
+    seed: str
+    equation: str
+    statement: str
+    level: Literal["quick", "full"]
+    verdict: Literal["holds", "corrected", "refuted", "depends", "failed"]
+    summary: str
+    values: dict[str, float]
+    correction: str | None
+    data: str | None
+    seconds: float
+    command: str
+    made: Made
+
+
+@result
+class Ledger(Result):
+    """The outcomes of one `check`, in the order of their ids."""
+
+    level: Literal["quick", "full"]
+    outcomes: tuple[Outcome, ...]
+    made: Made
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """The outcomes whose test gave no verdict."""
+        return tuple(outcome for outcome in self.outcomes if outcome.verdict == FAILED)

@@ -1,0 +1,101 @@
+"""The registry of claims, and the one loop that runs them."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from .. import _check
+from .._progress import track
+from .._result import Made
+from ._claim import FAILED, LEVELS, Claim, Level, Measurement
+from ._outcome import Ledger, Outcome
+
+Test = Callable[[Level], Measurement]
+
+
+class Registry:
+    """A set of claims with distinct ids. The package has one; a test makes its own.
+
+    >>> registry = Registry()
+    >>> @registry.claim(id="sum", seed="000", equation="1", statement="1 + 1 = 2")
+    ... def test(level):
+    ...     return Measurement(verdict="holds", summary="Counted.", values={"sum": 1 + 1})
+    >>> registry.check().outcomes[0].verdict
+    'holds'
+    """
+
+    def __init__(self):
+        self._claims: dict[str, Claim] = {}
+
+    def claim(self, *, id: str, seed: str, equation: str, statement: str) -> Callable[[Test], Test]:
+        """Decorator that registers a test function under an id; the function itself comes back unchanged."""
+
+        def register(test: Test) -> Test:
+            if id in self._claims:
+                raise ValueError(f"id is {id!r}, but a claim of that id is registered already.")
+            self._claims[id] = Claim(id=id, seed=seed, equation=equation, statement=statement, test=test)
+            return test
+
+        return register
+
+    def ledger(self) -> tuple[Claim, ...]:
+        """All claims, sorted by id."""
+        return tuple(self._claims[id] for id in sorted(self._claims))
+
+    def check(self, ids: Iterable[str] | None = None, *, level: str = "quick") -> Ledger:
+        """The outcomes of the claims named in `ids` (None: of all), tested at the given level.
+
+        A test that raises gives the outcome "failed" with the reason, and the others still run.
+        """
+        level = cast(Level, _check.one_of("level", level, LEVELS))
+        claims = self.ledger() if ids is None else self._named(ids)
+        outcomes = tuple(_run(claim, level) for claim in track(claims, "claims"))
+        names = [claim.id for claim in claims]
+        return Ledger(
+            level=level,
+            outcomes=outcomes,
+            made=Made.by("neft.claims.check", specification={"ids": names, "level": level}),
+        )
+
+    def _named(self, ids: Iterable[str]) -> tuple[Claim, ...]:
+        wanted = set(ids)
+        unknown = sorted(wanted - self._claims.keys())
+        if unknown:
+            known = _check.closest(unknown[0], self._claims) if self._claims else ": the ledger is empty"
+            raise ValueError(f"no claim has the id {unknown[0]!r}{known}.")
+        return tuple(self._claims[id] for id in sorted(wanted))
+
+
+def _run(claim: Claim, level: Level) -> Outcome:
+    start = time.perf_counter()
+    try:
+        measured = claim.test(level)
+        if not isinstance(measured, Measurement):
+            raise TypeError(f"the test returned a {type(measured).__name__} instead of a Measurement")
+        verdict, summary, values = measured.verdict, measured.summary, measured.values
+        correction, data = measured.correction, measured.data
+    except Exception as error:  # one broken test must not hide the verdicts of the others
+        reason = " ".join(str(error).split())
+        verdict, summary, values, correction, data = FAILED, f"{type(error).__name__}: {reason}", {}, None, None
+    return Outcome(
+        id=claim.id,
+        seed=claim.seed,
+        equation=claim.equation,
+        statement=claim.statement,
+        level=level,
+        verdict=verdict,  # type: ignore[arg-type]
+        summary=summary,
+        values=values,
+        correction=correction,
+        data=data,
+        seconds=time.perf_counter() - start,
+        command=f"neft claims {claim.id} --level {level}",
+        made=Made.by("neft.claims.check", specification={"ids": [claim.id], "level": level}),
+    )
+
+
+_registry = Registry()
+
+claim = _registry.claim
+ledger = _registry.ledger
+check = _registry.check

@@ -1,0 +1,101 @@
+"""The program: what all commands share, and the one place where errors become sentences and exit codes."""
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from .._version import __version__
+
+OK, FAILS, BAD_INPUT = 0, 1, 2
+"""Exit codes: it ran; what it checked does not hold, or it was interrupted; it could not run on this input."""
+
+_INTERRUPTED = 130
+
+
+class Program(TyperGroup):
+    """The group of commands, with errors told in one sentence on stderr instead of a traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without any arguments, show the help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run the command line and leave with its exit code."""
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                code = super().main(*args, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _leave_quietly()
+        except (KeyboardInterrupt, typer.Abort):
+            _leave("interrupted.", FAILS)
+        except ValueError as error:
+            if os.environ.get("NEFT_DEBUG"):
+                raise
+            _leave(str(error), BAD_INPUT)
+        except Exception as error:
+            # Usage errors: which package their class lives in depends on typer's version.
+            if not hasattr(error, "format_message"):
+                raise
+            _leave(error.format_message(), BAD_INPUT)  # type: ignore[attr-defined]
+        if code == _INTERRUPTED:
+            _leave("interrupted.", FAILS)
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else OK)
+
+
+app = typer.Typer(
+    cls=Program,
+    name="neft",
+    help="Perturbation theory for neural networks: finite width, expanded losses, relative Fisher metrics.",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"neft {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _neft(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the command `neft`."""
+    app()
+
+
+def _say(sentence: str) -> None:
+    print(f"neft: {' '.join(sentence.split())}", file=sys.stderr)
+
+
+def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
+    _say(str(message))
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    _say(sentence)
+    sys.exit(code)
+
+
+def _leave_quietly() -> NoReturn:
+    # Python flushes stdout once more at exit, which must not meet the closed pipe again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(FAILS)

@@ -1,0 +1,34 @@
+"""`neft data`: what a data set is."""
+
+from typing import Annotated
+
+import typer
+
+from ._emit import emit
+from ._options import Output
+
+
+def data(
+    output: Output,
+    name: Annotated[
+        str | None, typer.Argument(help="Name or path (default: list what there is).", show_default=False)
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="train or test.")] = "train",
+    preprocess: Annotated[
+        str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+global.", show_default=False)
+    ] = None,
+    subset: Annotated[
+        bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")
+    ] = False,
+) -> None:
+    """Show a data set: counts, classes, preprocessing, checksum. Without a name: what data there is.
+
+    Example: neft data fashion-mnist --split test --preprocess 'pool(49)+global'
+    """
+    from .. import data, describe
+
+    if name is None:
+        emit(describe.available(), output)
+    else:
+        loaded = data.load(name, split, preprocess=preprocess, full=False if subset else None)
+        emit(describe.data(loaded), output)

@@ -1,0 +1,104 @@
+"""The card of a network, and the outputs of many draws of it."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+import neft
+
+from .. import _check
+from .._blocks import blocks
+from .._result import Made, Result, result
+from ._averages import mean_square
+
+_BLOCK = 256
+
+
+@result
+class OutputDraws(Result):
+    """Outputs of many networks drawn from one specification, against the Gaussian of infinite width.
+
+    `variance` is the mean square of all outputs, `stderr` its standard error over draws, and `z_score` counts how many
+    of those lie between it and `K`.
+    """
+
+    outputs: Float[np.ndarray, "draws n_L"]
+    K: float
+    variance: float
+    stderr: float
+    z_score: float
+
+
+@result
+class NetworkCard(Result):
+    """A network's layers: sizes, variances at initialization, learning rates, and the variance K of a preactivation.
+
+    `K` is that of infinite width for an input of mean square one: K¹ = C_b + C_W, K' = C_b + C_W⟨σ²⟩. `draws` holds
+    sampled outputs where they were asked for.
+    """
+
+    activation: str
+    widths: tuple[int, ...]
+    parameters: Int[np.ndarray, " layers"]
+    var_b: Float[np.ndarray, " layers"]
+    var_W: Float[np.ndarray, " layers"]
+    rate_b: Float[np.ndarray, " layers"]
+    rate_W: Float[np.ndarray, " layers"]
+    K: Float[np.ndarray, " layers"]
+    draws: OutputDraws | None
+    made: Made
+
+
+def network(net: "neft.MLP", *, draws: int = 0, seed: int = 0) -> NetworkCard:
+    """The card of a network; with `draws` also the outputs of that many (at least two) networks drawn from it.
+
+    >>> network(neft.MLP(widths=(784, 512, 10))).parameters.tolist()
+    [401920, 5130]
+    """
+    draws = _check.integer("draws", draws, at_least=0)
+    if draws == 1:
+        raise ValueError("draws is 1, but must be at least 2 (or 0 for none): one draw shows no spread.")
+    seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
+    fan_in = np.array(net.widths[:-1])
+    K = _variances(net)
+    return NetworkCard(
+        activation=net.activation.name,
+        widths=net.widths,
+        parameters=np.array(net.widths[1:]) * (fan_in + 1),
+        var_b=np.array(net.C_b),
+        var_W=np.array(net.C_W) / fan_in,
+        rate_b=np.array(net.lambda_b),
+        rate_W=np.array(net.lambda_W) / fan_in,
+        K=K,
+        draws=_draw(net, draws, seed, float(K[-1])) if draws else None,
+        made=Made.by("neft.describe.network", specification={"net": net, "draws": draws}, key=seed if draws else None),
+    )
+
+
+def _variances(net: "neft.MLP") -> np.ndarray:
+    K = [net.C_b[0] + net.C_W[0]]
+    for C_b, C_W in zip(net.C_b[1:], net.C_W[1:]):
+        K.append(C_b + C_W * float(mean_square(net.activation, K[-1])))
+    return np.array(K)
+
+
+def _draw(net: "neft.MLP", draws: int, seed: int, K: float) -> OutputDraws:
+    import jax
+
+    x = np.ones(net.widths[0], np.float32)
+
+    @jax.jit
+    def outputs(keys):
+        # One network at a time: it compiles much faster than a batch of them, and memory holds one.
+        return jax.lax.map(lambda key: net.apply(net.init(key), x), keys)
+
+    # Blocks of one size compile once; what is drawn too much is dropped.
+    size = min(draws, _BLOCK)
+    keys = jax.random.split(jax.random.key(seed), -(-draws // size) * size)
+    z = np.concatenate([np.asarray(outputs(keys[part]), float) for part in blocks(len(keys), size, label="draws")])[
+        :draws
+    ]
+    # Outputs of one draw share their hidden layers, so a draw counts once.
+    squares = (z**2).mean(axis=1)
+    variance, stderr = float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(draws))
+    z_score = (variance - K) / stderr if stderr > 0 else 0.0
+    return OutputDraws(outputs=z, K=K, variance=variance, stderr=stderr, z_score=z_score)

@@ -1,0 +1,302 @@
+"""Averages over up to four correlated Gaussian variables, for all tuples of N inputs at once.
+
+Distinct inputs are taken in subsets of at most four. A subset's variables are z = L x with a pivoted Cholesky factor L,
+so z_i depends on x_1..x_i only and the integral is nested; the innermost one is a function of a single mean. A singular
+covariance only makes entries of L vanish.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import _check
+from .._activation import Activation
+from .._activation import activation as _activation
+from .._blocks import blocks
+from .._precision import float64
+from ._accuracy import warn_missed
+
+Orders = tuple[int, ...]
+
+_REACH = 7.0
+_STENCIL = 8  # points of the interpolation of the innermost average
+# Steps in lengths of σ, and nodes between two breakpoints where there are kinks, tried in turn until two agree.
+_STEPS = (0.38, 0.3, 0.24, 0.19, 0.155, 0.125)
+_GAUSS = (6, 8, 11, 15)
+
+
+@float64
+def products(
+    activation: str | Activation | Callable[[Any], Any],
+    patterns: Sequence[Orders],
+    K: Any,
+    *,
+    rtol: float = 1e-8,
+) -> tuple[np.ndarray, ...]:
+    """⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c) σ^(s)(z_d)⟩ for all a, b, c, d and each pattern (p, q, r, s), in float64.
+
+    Every pattern of k ≤ 4 derivative orders gives an array of shape (N,)*k, axes in the order of the pattern. K may be
+    singular: repeated and collinear inputs are ordinary. Derivatives are taken almost everywhere (theory.md 2.2, 2.5).
+
+    Args:
+        activation: an activation, its name, or a function.
+        patterns: tuples of one to four derivative orders, each at most 3.
+        K: the covariance, shape (N, N), positive semi-definite.
+        rtol: tolerance relative to the largest entry of each array; an `AccuracyWarning` says when it is missed.
+
+    >>> (V,) = products("tanh", [(0, 0, 0, 0)], [[1.0, 0.5], [0.5, 1.0]])
+    >>> V.shape
+    (2, 2, 2, 2)
+    """
+    act = _activation(activation)
+    K = _covariance(K)
+    patterns = [_pattern(act, p) for p in patterns]
+    _check.real("rtol", rtol, above=0.0)
+    # Refine on the hardest subset alone, then do all of them once.
+    hardest = np.sort(np.argsort(np.diag(K))[-4:])
+    sample = K[np.ix_(hardest, hardest)]
+    levels = _levels(act, patterns, rtol)
+    coarse, error, level = _all_tuples(act, patterns, sample, levels[0]), math.inf, levels[-1]
+    for before, level in itertools.pairwise(levels):
+        fine = _all_tuples(act, patterns, sample, level)
+        error = max(_relative(a, b) for a, b in zip(coarse, fine))
+        if error <= rtol:
+            # What was measured is the error of the coarser level; with room to spare it is good enough.
+            level = before if error <= rtol / 30 else level
+            break
+        coarse = fine
+    if error > rtol:
+        warn_missed(f"products of {act.name}", error, rtol)
+    return _all_tuples(act, patterns, K, level)
+
+
+def _levels(act: Activation, patterns: Sequence[Orders], rtol: float) -> list[float]:
+    if act.kinks:
+        return [float(n) for n in _GAUSS]
+    length = act.length if math.isfinite(act.length) else 1.0
+    # The error falls like exp(-2π·1.5/step), from a height that grows with the order of the poles: do not start where
+    # the tolerance cannot be met.
+    height = 4 + 1.2 * max(map(sum, patterns))
+    start = sum(10**height * math.exp(-9.4 / step) > rtol for step in _STEPS)
+    return [step * length for step in _STEPS[min(start, len(_STEPS) - 2) :]]
+
+
+def _relative(a: np.ndarray, b: np.ndarray) -> float:
+    scale = np.abs(b).max(initial=0.0)
+    return float(np.abs(a - b).max(initial=0.0) / scale) if scale > 0 else 0.0
+
+
+def _covariance(K: Any) -> np.ndarray:
+    K = _check.array("K", K, ndim=2)
+    if K.shape[0] != K.shape[1] or not len(K):
+        raise ValueError(f"K has shape {K.shape}, but must be square and not empty.")
+    if not np.allclose(K, K.T, rtol=1e-10, atol=0):
+        raise ValueError("K is not symmetric, but must be a covariance.")
+    K = (K + K.T) / 2
+    lowest = np.linalg.eigvalsh(K)[0]
+    if lowest < -1e-10 * max(np.trace(K), 0.0) or (np.diag(K) < 0).any():
+        raise ValueError(f"K has the eigenvalue {lowest:.3g}, but must be positive semi-definite.")
+    return K
+
+
+def _pattern(act: Activation, pattern: Orders) -> Orders:
+    if not 1 <= len(pattern) <= 4:
+        raise ValueError(f"patterns hold {pattern!r}, but each must have one to four derivative orders.")
+    orders = tuple(_check.integer("each order in patterns", n, at_least=0, at_most=3) for n in pattern)
+    for kink in act.kinks:
+        if max(orders) > kink.order:
+            raise ValueError(
+                f"patterns hold {pattern!r}, but derivative {kink.order} of {act.name} jumps at {kink.position:g}, "
+                f"so orders must be at most {kink.order}."
+            )
+    return orders
+
+
+def _all_tuples(act: Activation, patterns: Sequence[Orders], K: np.ndarray, level: float) -> tuple[np.ndarray, ...]:
+    N = len(K)
+    results = tuple(np.empty((N,) * len(p)) for p in patterns)
+    lengths = {len(p) for p in patterns}
+    for size in range(1, min(N, max(lengths)) + 1):
+        subsets = np.array(list(itertools.combinations(range(N), size)))
+        factors, order = _pivoted(K[subsets[:, :, None], subsets[:, None, :]])
+        subsets = np.take_along_axis(subsets, order, axis=1)
+        # How many slots of a pattern fall on each distinct input, and the products of derivatives that stand there.
+        splits = [sizes for sizes in itertools.product(range(1, 5), repeat=size) if sum(sizes) in lengths]
+        features = tuple(tuple(_parts_of(patterns, s, sum(sizes)) for s in sizes) for sizes in splits)
+        tensors = _over_subsets(act, features, factors, level)
+        for sizes, lists, tensor in zip(splits, features, tensors):
+            for pattern, result in zip(patterns, results):
+                _fill(result, pattern, subsets, sizes, lists, tensor)
+    return results
+
+
+def _parts_of(patterns: Sequence[Orders], count: int, length: int) -> tuple[Orders, ...]:
+    # Every choice of `count` slots from a pattern of that length, as sorted orders.
+    chosen = {tuple(sorted(c)) for p in patterns if len(p) == length for c in itertools.combinations(p, count)}
+    return tuple(sorted(chosen))
+
+
+def _fill(
+    result: np.ndarray,
+    pattern: Orders,
+    subsets: np.ndarray,
+    sizes: tuple[int, ...],
+    features: tuple,
+    values: np.ndarray,
+) -> None:
+    if sum(sizes) != len(pattern):
+        return
+    for slots in itertools.product(range(len(sizes)), repeat=len(pattern)):
+        if tuple(slots.count(i) for i in range(len(sizes))) != sizes:
+            continue
+        on_each = [tuple(sorted(n for n, slot in zip(pattern, slots) if slot == i)) for i in range(len(sizes))]
+        place = tuple(features[i].index(orders) for i, orders in enumerate(on_each))
+        result[tuple(subsets[:, slot] for slot in slots)] = values[(slice(None), *place)]
+
+
+def _pivoted(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors of a stack of covariances, largest remaining variance first, and the variables' order."""
+    count, size, _ = C.shape
+    C, rows = C.copy(), np.arange(count)
+    order = np.tile(np.arange(size), (count, 1))
+    floor = 1e-14 * np.trace(C, axis1=1, axis2=2)
+    L = np.zeros_like(C)
+    for k in range(size):
+        pivot = k + np.argmax(np.diagonal(C, axis1=1, axis2=2)[:, k:], axis=1)
+        for array in (C, L):
+            array[rows, k], array[rows, pivot] = array[rows, pivot].copy(), array[rows, k].copy()
+        C[rows, :, k], C[rows, :, pivot] = C[rows, :, pivot].copy(), C[rows, :, k].copy()
+        order[rows, k], order[rows, pivot] = order[rows, pivot].copy(), order[rows, k].copy()
+        left = C[:, k, k]
+        root = np.sqrt(np.where(left > floor, left, 0.0))
+        column = np.where(root[:, None] > 0, C[:, :, k] / np.where(root > 0, root, 1.0)[:, None], 0.0)
+        column[:, :k] = 0.0
+        L[:, :, k] = column
+        C -= column[:, :, None] * column[:, None, :]
+    return L, order
+
+
+def _over_subsets(act: Activation, features: tuple, factors: np.ndarray, level: float) -> list[np.ndarray]:
+    """For each split, the tensors of all subsets: (subsets, features of variable 1, features of variable 2, …)."""
+    size = factors.shape[1]
+    if act.kinks:
+        kinks = tuple(kink.position for kink in act.kinks)
+        solve = functools.partial(_kinked, act, features, kinks, int(level))
+    else:
+        grids = tuple(jnp.asarray(_grid(float(np.abs(factors[:, :, j]).max()), level)) for j in range(size))
+        reach = float(np.abs(factors).sum(axis=2).max()) * _REACH
+        table = jnp.asarray(_table(reach, level / 4))
+        solve = functools.partial(_smooth, act, features, grids, table)
+    label = f"averages over {size} inputs" if size == 4 else None
+    found = [
+        jax.tree.map(np.asarray, solve(jnp.asarray(factors[part.start])))
+        for part in blocks(len(factors), 1, label=label)
+    ]
+    return [np.stack(tensors) for tensors in zip(*found)]
+
+
+def _grid(entry: float, step: float) -> np.ndarray:
+    # The step must resolve σ in z = entry·x, and the Gaussian itself. Rounded counts let compiled code serve again.
+    count = 8 * math.ceil(_REACH / min(0.7, step / max(entry, 1e-3)) / 8)
+    return np.arange(-count, count + 1) * (_REACH / count)
+
+
+def _table(reach: float, step: float) -> np.ndarray:
+    count = 256 * math.ceil((2 * reach / step + 2 * _STENCIL) / 256)
+    return (np.arange(count) - (count - 1) / 2) * step
+
+
+def _features(act: Activation, lists: tuple[Orders, ...], z: Array) -> Array:
+    used = sorted({n for orders in lists for n in orders})
+    derivatives = jnp.stack([act.derivative(n)(z) for n in used])
+    slots = np.array([[used.index(n) for n in orders] for orders in lists]).T
+    return functools.reduce(jnp.multiply, (derivatives[slot] for slot in slots))
+
+
+@functools.partial(jax.jit, static_argnames=("act", "features"))
+def _smooth(
+    act: Activation, features: tuple, grids: tuple[Array, ...], table: Array, L: Float[Array, "m m"]
+) -> list[Array]:
+    """The tensors of averages of one subset by trapezoid rules, one axis of features per variable, for each split."""
+    size = len(grids)
+    weights = [jnp.exp(-x * x / 2) * ((x[-1] - x[0]) / (len(x) - 1) / math.sqrt(2 * math.pi)) for x in grids]
+
+    def mean(i: int, until: int) -> Array:
+        total = jnp.zeros(())
+        for j in range(until):
+            total = total[..., None] + L[i, j] * grids[j]
+        return total
+
+    def tensor(lists: tuple) -> Array:
+        inner = table[:, None] + L[-1, -1] * grids[-1]
+        averaged = (_features(act, lists[-1], inner) * weights[-1]).sum(-1)
+        inside = _interpolate(table, averaged, mean(size - 1, size - 1))
+        for i in range(size - 2, -1, -1):
+            here = _features(act, lists[i], mean(i, i + 1)) * weights[i]
+            # Features here and features inside, over x_1..x_i, are summed over x_i.
+            flat = inside.reshape(-1, *here.shape[1:])
+            summed = jnp.einsum("f...x,g...x->fg...", here, flat)
+            inside = summed.reshape(here.shape[0], *inside.shape[: inside.ndim - i - 1], *here.shape[1:-1])
+        return inside
+
+    return [tensor(lists) for lists in features]
+
+
+def _interpolate(table: Array, values: Float[Array, "features points"], at: Array) -> Array:
+    # Lagrange interpolation between neighbours on a uniform table: far cheaper than another integral for every point.
+    step = table[1] - table[0]
+    where = (at - table[0]) / step
+    first = jnp.clip(jnp.floor(where).astype(int) - (_STENCIL // 2 - 1), 0, len(table) - _STENCIL)
+    offset = where - first
+    # Products of the distances to all points before and after each.
+    before, after = [jnp.ones_like(offset)], [jnp.ones_like(offset)]
+    for k in range(_STENCIL - 1):
+        before.append(before[-1] * (offset - k))
+        after.append(after[-1] * (offset - (_STENCIL - 1 - k)))
+    total = jnp.zeros((values.shape[0], *at.shape))
+    for k in range(_STENCIL):
+        norm = math.prod(k - j for j in range(_STENCIL) if j != k)
+        total = total + (before[k] * after[_STENCIL - 1 - k] / norm) * values[:, first + k]
+    return total
+
+
+@functools.partial(jax.jit, static_argnames=("act", "features", "kinks", "nodes"))
+def _kinked(
+    act: Activation, features: tuple, kinks: tuple[float, ...], nodes: int, L: Float[Array, "m m"]
+) -> list[Array]:
+    """The same by Gauss-Legendre between the kinks of all variables that an integral moves.
+
+    A kink of the integral's own variable is a break. One of a later variable is smoothed by the integrals inside, over
+    a width that vanishes as the variables align, so it gets breaks around it too, unless four variables forbid it.
+    """
+    size = L.shape[0]
+    around = np.array([-4.0, -1.2, 0.0, 1.2, 4.0]) if size < 4 else np.zeros(1)
+    points, point_weights = np.polynomial.legendre.leggauss(nodes)
+
+    def level(lists: tuple, d: int, means: Array) -> Array:
+        slopes = L[d:, d]
+        moves = jnp.abs(slopes) > 1e-12
+        # A variable that does not move with x_d has no break in it: push its break out of reach.
+        divisor, far = jnp.where(moves, slopes, 1.0), jnp.where(moves, 0.0, 2 * _REACH)
+        width = jnp.sqrt((L[d:, d + 1 :] ** 2).sum(axis=1))
+        offsets = [np.zeros(1)] + [around] * (size - d - 1)
+        breaks = [(k - means[i] + width[i] * offsets[i]) / divisor[i] + far[i] for k in kinks for i in range(size - d)]
+        edges = [jnp.linspace(-_REACH, _REACH, 5), *(jnp.clip(b, -_REACH, _REACH) for b in breaks)]
+        edges = jnp.sort(jnp.concatenate(edges))
+        half = (edges[1:] - edges[:-1])[:, None] / 2
+        x = (edges[:-1, None] + half * (1 + points)).ravel()
+        w = (half * point_weights).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        here = _features(act, lists[d], means[0] + slopes[0] * x) * w
+        if d == size - 1:
+            return here.sum(-1)
+        inside = jax.vmap(lambda t: level(lists, d + 1, means[1:] + slopes[1:] * t))(x)
+        return jnp.tensordot(here, inside, axes=(1, 0))
+
+    return [level(lists, 0, jnp.zeros(size)) for lists in features]

@@ -1,0 +1,22 @@
+"""Pictures inside the page. They stand apart from the other pieces because matplotlib takes a while to import."""
+
+import re
+from html import escape
+
+from matplotlib.figure import Figure
+
+from .. import plot
+from ..plot import INK
+
+_NAMES = re.compile(r'(\bid="|url\(#|href="#)')
+_SIZES = re.compile(r' (?:width|height)="[^"]*"')
+
+
+def figure(drawing: Figure, *, name: str, alt: str, caption: str = "") -> str:
+    """A vector picture with its description `alt`; `name` must be its own on the page."""
+    opening, rest = plot.svg(drawing, salt=name).split(">", 1)
+    # Names inside pictures must differ all over the page; ink takes the colour of text, and size is the style sheet's.
+    rest = _NAMES.sub(rf"\g<1>{name}-", rest).replace(INK, "currentColor")
+    opening = _SIZES.sub("", opening).replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure>{opening}>{rest}{below}</figure>"

@@ -1,0 +1,24 @@
+import pytest
+
+from neft.claims import Measurement, Registry
+
+
+@pytest.fixture
+def registry():
+    return Registry()
+
+
+@pytest.fixture
+def add(registry):
+    """Registers a claim under an id whose test returns (or raises) what is given."""
+
+    def register(id, outcome=None, seed="004"):
+        @registry.claim(id=id, seed=seed, equation="NTK forward equation", statement="a = b")
+        def test(level):
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome or Measurement(verdict="holds", summary=f"Measured at {level}.", values={"error": 1e-9})
+
+        return test
+
+    return register

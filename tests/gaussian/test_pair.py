@@ -1,0 +1,120 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import NAMES, covariance, gold
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+from neft import activation
+from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
+from neft.gaussian._closed import closed_form
+
+CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("order", [0, 1])
+def test_pairs_agree_with_50_digits(name, order):
+    rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]
+    K1, K2, rho, value = (np.array([float(row[key]) for row in rows]) for key in ("K1", "K2", "rho", "value"))
+    scale = np.sqrt([float(moment(name, _square(order), a) * moment(name, _square(order), b)) for a, b in zip(K1, K2)])
+    assert np.abs((pair(name, K1, K2, rho, order=order) - value) / scale).max() < 1e-10
+
+
+def _square(order):
+    return Powers(s=2) if order == 0 else Powers(s1=2)
+
+
+OWN = {
+    "relu": activation(lambda z: jnp.where(z > 0, z, 0.0), name="own relu", kinks=(0.0,)),
+    "erf": activation(lambda z: lax.erf(z), name="own erf"),
+    "gelu": activation(lambda z: z * lax.erfc(-z / np.sqrt(2)) / 2, name="own gelu"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("order", [0, 1])
+def test_closed_forms_and_expansions_agree_at_every_variance_and_correlation(name, order):
+    K1, K2 = np.array([1e-3, 0.4, 3.0, 90.0]), np.array([2e-3, 0.7, 5.0, 110.0])
+    rho = np.array([1, -1, 1 - 1e-12, 1 - 1e-6, -0.9999, 0.99, 0.5, 0.0])
+    arguments = (K1[:, None, None], K2[None, :, None], rho)
+    exact, found = (pair(f, *arguments, order=order) for f in (name, OWN[name]))
+    scale = np.sqrt(pair(name, K1, K1, 1.0, order=order)[:, None, None] * pair(name, K2, K2, 1.0, order=order)[:, None])
+    assert np.abs((found - exact) / scale).max() < 1e-10
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "mish", "hard_tanh", "elu(1)"])
+def test_kernels_and_lists_of_pairs_are_the_same_numbers(name):
+    K, rho = np.linspace(0.2, 4, 7), covariance(7, 4)
+    kernel = pair(name, K[:, None], K[None, :], rho)
+    listed = pair(name, np.repeat(K, 7), np.tile(K, 7), rho.ravel()).reshape(7, 7)
+    np.testing.assert_allclose(kernel, listed, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(kernel, kernel.T, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(np.diag(kernel), moment(name, Powers(s=2), K), rtol=1e-12)
+    assert np.linalg.eigvalsh(kernel)[0] > -1e-10
+
+
+@pytest.mark.parametrize("name", ["tanh", "softplus", "gelu", "sin", "hard_tanh"])
+def test_the_derivative_in_the_covariance_is_the_average_of_derivatives(name):
+    # Price's theorem, which none of the code for tanh, softplus and hard tanh uses.
+    K1, K2, rho, step = 1.3, 0.6, 0.4, 1e-3
+    c = np.sqrt(K1 * K2)
+    around = pair(name, K1, K2, rho + step / c * np.array([-2, -1, 1, 2]))
+    slope = np.dot(around, [1, -8, 8, -1]) / (12 * step)
+    assert slope == pytest.approx(float(pair(name, K1, K2, rho, order=1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_independent_variables_factorize(name):
+    means = [float(moment(name, Powers(s=1), K)) for K in (0.7, 2.5)]
+    assert float(pair(name, 0.7, 2.5, 0.0)) == pytest.approx(means[0] * means[1], abs=1e-12)
+
+
+@given(st.sampled_from(["tanh", "silu", "relu", "erf"]), st.floats(0.01, 20.0), st.floats(-1, 1))
+@settings(max_examples=30, deadline=None)
+def test_the_cauchy_schwarz_bound_holds(name, K, rho):
+    bound = float(moment(name, Powers(s=2), K))
+    assert abs(float(pair(name, K, K, rho))) <= bound * (1 + 1e-12)
+
+
+def test_higher_derivatives_are_there_too():
+    exact = float(expect(lambda z: np.sin(z) ** 2, 1.5))
+    assert float(pair("sin", 1.5, 1.5, 1.0, order=2)) == pytest.approx(exact, rel=1e-12)
+
+
+def test_a_variable_without_variance_is_a_constant():
+    assert float(pair("softplus", 0.0, 2.0, 0.3)) == pytest.approx(
+        np.log(2) * float(moment("softplus", Powers(s=1), 2.0)), rel=1e-12
+    )
+
+
+def test_a_pair_that_misses_its_tolerance_says_so():
+    wild = activation(lambda z: jnp.sin(z), name="own sin")
+    with pytest.warns(AccuracyWarning, match="missed its tolerance"):
+        pair(wild, 1e4, 1e4, 0.9999)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((1.0, 1.0, 1.1), {}, "rho holds 1.1"),
+        ((-1.0, 1.0, 0.0), {}, "K1 holds -1"),
+        ((1.0, np.inf, 0.0), {}, "K2 holds inf"),
+        ((np.ones(2), np.ones(3), 0.0), {}, "do not broadcast"),
+        ((1.0, 1.0, 0.5), {"order": 4}, "order is 4"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(arguments, options, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        pair("tanh", *arguments, **options)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_derivative_beyond_the_kink_is_refused():
+    with pytest.raises(ValueError, match="jumps"):
+        pair("relu", 1.0, 1.0, 0.5, order=2)
+
+
+def test_no_pairs_give_no_values():
+    assert pair("tanh", np.ones((0, 1)), np.ones((1, 3)), np.ones((0, 3))).shape == (0, 3)
