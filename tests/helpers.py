@@ -1,10 +1,12 @@
 """What several tests share."""
 
+import contextlib
 import functools
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from beartype import BeartypeConf, beartype
 
 # Whole numbers are real numbers, as every Python user expects.
@@ -32,3 +34,15 @@ def covariance(count: int, rank: int, seed: int = 0) -> np.ndarray:
     x = np.random.default_rng(seed).normal(size=(count, rank))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return x @ x.T
+
+
+@contextlib.contextmanager
+def one_sentence(*words: str):
+    """The block raises a ValueError whose message is one sentence with these words in it."""
+    with pytest.raises(ValueError) as refusal:
+        yield
+    message = str(refusal.value)
+    assert type(refusal.value) is ValueError
+    assert message.endswith(".") and ". " not in message and "\n" not in message, message
+    for word in words:
+        assert word in message, f"{word!r} is not in: {message}"

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from data.helpers import one_sentence
+from helpers import one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,7 +134,7 @@ def test_a_long_value_is_cut_in_the_message():
 
 
 def test_the_number_of_axes_is_checked():
-    with one_sentence("K has shape (2, 3), but must have 1 axes."):
+    with one_sentence("K has shape (2, 3), but must have 1 axis."):
         _check.array("K", np.ones((2, 3)), ndim=1)
     with one_sentence("K has shape (), but must have 1 or 2 axes."):
         _check.array("K", 1.0, ndim=(1, 2))

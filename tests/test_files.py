@@ -3,7 +3,7 @@ import stat
 import tempfile
 
 import pytest
-from data.helpers import one_sentence
+from helpers import one_sentence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ import hypothesis.extra.numpy as hnp
 import jax
 import numpy as np
 import pytest
-from data.helpers import one_sentence
+from helpers import one_sentence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jaxtyping import Float, Int
@@ -45,6 +45,11 @@ class Whole(Result):
 @result
 class Loose(Result):
     value: Any
+
+
+@result
+class Nested(Result):
+    part: Part
 
 
 @result
@@ -110,10 +115,10 @@ def test_a_dictionary_gives_the_result_back(value):
 
 
 def test_a_dictionary_gives_the_result_back_twice():
-    value = Loose(value=PART)
+    value = Nested(part=PART)
     record = value.to_dict()
-    assert Loose.from_dict(record) == value
-    assert Loose.from_dict(record) == value
+    assert Nested.from_dict(record) == value
+    assert Nested.from_dict(record) == value
 
 
 @SUFFIXES

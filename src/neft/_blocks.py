@@ -38,6 +38,7 @@ def tiles(
     >>> len(list(tiles(4, 4, 2))), len(list(tiles(4, 4, 2, symmetric=True)))
     (4, 3)
     """
+    assert rows == columns or not symmetric
     pairs = [
         (row, column)
         for row in blocks(rows, size)

@@ -25,7 +25,7 @@ def closest(name: str, allowed: Iterable[str]) -> str:
 
 def one_of(argument: str, value: Any, allowed: Sequence[str]) -> str:
     """`value` if it is among the allowed names."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(
             f"{argument} is {value!r}, but must be one of {', '.join(allowed)}{closest(str(value), allowed)}."
         )
@@ -53,8 +53,8 @@ def real(argument: str, value: Any, *, at_least: float | None = None, above: flo
         if isinstance(value, (bool, np.bool_, str)):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{argument} is {value!r}, but must be a real number.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{argument} is {_brief(value)}, but must be a real number.") from None
     if not math.isfinite(number):
         raise ValueError(f"{argument} is {number}, but must be finite.")
     if at_least is not None and number < at_least:
@@ -75,16 +75,20 @@ def array(
 ) -> np.ndarray:
     """`value` as a finite NumPy array of the given dtype, number of axes and shape (None: any length)."""
     try:
-        result = np.asarray(value)
-        if result.dtype == object or result.dtype.kind in "USc":
+        result = _as_array(value)
+        if result.dtype.kind not in "biuf":
             raise TypeError
+        if np.dtype(dtype).kind in "iu" and result.dtype.kind == "f" and not (result == np.round(result)).all():
+            raise ValueError(f"{argument} must hold whole numbers, got {_brief(value)}.")
         result = result.astype(dtype, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, OverflowError):
         raise ValueError(f"{argument} must be an array of real numbers, got {_brief(value)}.") from None
     axes = (ndim,) if isinstance(ndim, int) else ndim
     if axes is not None and result.ndim not in axes:
         wanted = " or ".join(str(n) for n in axes)
-        raise ValueError(f"{argument} has shape {result.shape}, but must have {wanted} axes.")
+        raise ValueError(
+            f"{argument} has shape {result.shape}, but must have {wanted} {'axis' if axes == (1,) else 'axes'}."
+        )
     if shape is not None and (
         result.ndim != len(shape) or any(want not in (None, have) for have, want in zip(result.shape, shape))
     ):
@@ -97,6 +101,13 @@ def array(
     if at_least is not None and result.size and result.min() < at_least:
         raise ValueError(f"{argument} holds {result.min():g}, but must be at least {at_least:g}.")
     return result
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:  # a ragged list
+        raise TypeError from None
 
 
 def _brief(value: Any) -> str:

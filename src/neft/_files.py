@@ -26,7 +26,7 @@ def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[I
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as error:
-        raise ValueError(f"cannot write {str(target)!r}: {error.strerror}.") from None
+        raise ValueError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb" if binary else "w", encoding=None if binary else "utf-8") as file:
@@ -36,7 +36,7 @@ def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[I
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     except OSError as error:
-        raise ValueError(f"cannot write {str(target)!r}: {error.strerror}.") from error
+        raise ValueError(f"cannot write {str(target)!r}: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
 

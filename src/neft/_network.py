@@ -90,10 +90,10 @@ class MLP:
     ) -> tuple[Float[Array, "*batch n_l"], ...]:
         """(z¹, …, z^L) for inputs of shape (…, n_0)."""
         self._check_call(params, x)
-        zs, signal = [], jnp.asarray(x)
+        zs: list[Array] = []
         for W, b in params:
-            zs.append(signal @ W.T + b)
-            signal = self.activation(zs[-1])
+            signal = self.activation(zs[-1]) if zs else jnp.asarray(x)
+            zs.append(signal @ jnp.asarray(W).T + jnp.asarray(b))
         return tuple(zs)
 
     def rates(self) -> tuple[Layer, ...]:
@@ -126,6 +126,9 @@ class MLP:
         """The network that `to_dict` described; one with a user's own activation cannot be made again from a file."""
         if not record.get("named", True):
             raise ValueError(f"activation {record['activation']!r} is a user's own function, which a file cannot hold.")
+        missing = [field.name for field in dataclasses.fields(cls) if field.name not in record]
+        if missing:
+            raise ValueError(f"the record of a network lacks {', '.join(missing)}.")
         return cls(**{field.name: record[field.name] for field in dataclasses.fields(cls)})
 
     def __repr__(self) -> str:
@@ -136,8 +139,11 @@ class MLP:
         return f"MLP(widths={self.widths}, activation={self.activation.name!r}, {hyper})"
 
     def _check_call(self, params: Sequence[Any], x: Any) -> None:
-        shapes = [(np.shape(W), np.shape(b)) for W, b in params]
         wanted = [((n, m), (n,)) for m, n in zip(self.widths, self.widths[1:])]
+        try:
+            shapes = [(np.shape(W), np.shape(b)) for W, b in params]
+        except (TypeError, ValueError):
+            raise ValueError(f"params must hold one pair (W, b) per layer, of shapes {wanted}.") from None
         if shapes != wanted:
             raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
@@ -149,14 +155,20 @@ def _activation(value: Any) -> Activation:
 
 
 def _widths(values: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(values, (str, bytes)) or np.ndim(values) != 1 or len(values) < 2:
+    if not _is_list(values) or len(values) < 2:
         raise ValueError(f"widths is {values!r}, but must list at least two numbers: inputs, hidden widths, outputs.")
     return tuple(_check.integer("each of widths", n, at_least=1) for n in values)
 
 
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
 def _per_layer(name: str, value: Any, depth: int) -> tuple[float, ...]:
-    if np.ndim(value) == 0:
+    if not _is_list(value):
         return (_check.real(name, value, at_least=0.0),) * depth
-    if np.ndim(value) != 1 or len(value) != depth:
+    if len(value) != depth:
         raise ValueError(f"{name} is {value!r}, but must be one number or one for each of the {depth} layers.")
     return tuple(_check.real(f"{name} of layer {l + 1}", v, at_least=0.0) for l, v in enumerate(value))

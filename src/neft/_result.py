@@ -13,6 +13,7 @@ import os
 import platform
 import types
 import typing
+import zipfile
 from collections.abc import Mapping
 from importlib import import_module, metadata
 from pathlib import Path
@@ -31,6 +32,7 @@ FORMAT = 1
 
 _TYPES: dict[str, type["Result"]] = {}
 _ARRAYS = "\0arrays"
+_SHAPE = "\0shape"
 
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
@@ -136,29 +138,43 @@ class Made(Result):
 def load(path: str | os.PathLike[str]) -> Result:
     """The result that `Result.save` wrote to `path` (.json or .npz)."""
     source = Path(path)
+    if source.suffix not in (".json", ".npz"):
+        raise ValueError(f"path is {str(source)!r}, but must end in .json or .npz.")
     try:
-        if source.suffix == ".json":
-            record, arrays = json.loads(source.read_text(encoding="utf-8")), {}
-        elif source.suffix == ".npz":
-            # NumPy leaves a damaged archive open, so the file is ours.
-            with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                record = json.loads(str(archive["neft"]))
-                arrays = {name: archive[name] for name in archive.files if name != "neft"}
-        else:
-            raise ValueError(f"path is {str(source)!r}, but must end in .json or .npz.")
+        record, arrays = _read(source)
     except OSError as error:
         raise ValueError(f"cannot read {str(source)!r}: {error.strerror or error}.") from None
-    except (KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{str(source)!r} is not a result of neft: {error}.") from None
-    except Exception as error:  # zipfile and NumPy raise several kinds for a damaged archive
-        if isinstance(error, ValueError) and str(error).startswith("path is"):
-            raise
-        raise ValueError(f"{str(source)!r} is damaged or not a result of neft: {error}.") from None
-    if not isinstance(record, dict) or "neft" not in record:
-        raise ValueError(f"{str(source)!r} is not a result of neft: it has no format number.")
+    except Exception as error:  # zipfile, zlib, NumPy and json raise many kinds for a damaged file
+        raise ValueError(f"{str(source)!r} is damaged or not a result of neft: {_reason(error)}.") from None
     if record.pop("neft") > FORMAT:
         raise ValueError(f"{str(source)!r} was written by a newer neft than this one ({__version__}).")
-    return _result(_put_back(record, arrays))
+    try:
+        return _result(_put_back(record, arrays))
+    except Exception as error:
+        raise ValueError(f"{str(source)!r} cannot be understood: {_reason(error)}.") from None
+
+
+def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    arrays: dict[str, np.ndarray] = {}
+    if source.suffix == ".json":
+        record = json.loads(source.read_text(encoding="utf-8"))
+    else:
+        # NumPy leaves a damaged archive open, so the file is ours; and what is no archive it would take for a pickle.
+        with source.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is not an archive")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                record = json.loads(str(archive["neft"]))
+                arrays = {name: archive[name] for name in archive.files if name != "neft"}
+    if not isinstance(record, dict) or type(record.get("neft")) is not int:
+        raise ValueError("it has no format number")
+    return record, arrays
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].partition(". ")[0].rstrip(".")
 
 
 def _plain(value: Any) -> Any:
@@ -170,7 +186,10 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray) and not value.size:
+        return {_SHAPE: list(value.shape)}
     if isinstance(value, (np.ndarray, np.generic)):
+        _refuse_objects(value)
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -181,9 +200,15 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a result cannot hold a {type(value).__name__}")
 
 
+def _refuse_objects(value: np.ndarray | np.generic) -> None:
+    if value.dtype == object:
+        raise TypeError("a result cannot hold an array of objects")
+
+
 def _lift_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     # Arrays leave the record for the archive; what stays in their place is a name.
     if isinstance(value, np.ndarray):
+        _refuse_objects(value)
         name = f"array_{len(arrays)}"
         arrays[name] = value
         return {_ARRAYS: name}
@@ -220,7 +245,7 @@ def _result(record: dict[str, Any], expected: type[Result] | None = None) -> Any
     wanted = {f.name for f in dataclasses.fields(kind)}
     if set(record) != wanted:
         odd = ", ".join(sorted(set(record) ^ wanted))
-        raise ValueError(f"a saved {name} does not have the fields of this neft's {name}: {odd} differ.")
+        raise ValueError(f"a saved {name} does not have the fields of this neft's {name} (see {odd})")
     return kind(**{k: _typed(v, hints[k]) for k, v in record.items()})
 
 
@@ -228,17 +253,23 @@ def _typed(value: Any, hint: Any) -> Any:
     # JSON knows neither tuples nor arrays nor infinities: the field's annotation says what a value was.
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, dict) and value.get("type") in _TYPES:
-        return _result(value)
+    if isinstance(value, dict) and isinstance(hint, type) and issubclass(hint, Result):
+        return _result(dict(value), expected=hint)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None:
             return None
         return _typed(value, next(h for h in inner if h is not type(None)))
     if _is_array(hint):
-        return np.asarray(value, dtype=_dtype(hint))
-    if hint is float and isinstance(value, (int, float, str)):
-        return float(value)
+        if isinstance(value, dict):
+            return np.empty(value[_SHAPE], dtype=_dtype(hint))
+        found = np.asarray(value, dtype=_dtype(hint))
+        # Infinities were written as words.
+        return found.astype(np.float64) if found.dtype.kind == "U" else found
+    if hint is float:
+        return float(typing.cast(Any, value))
+    if hint in (int, bool, str) and type(value) is not hint:
+        raise ValueError(f"{value!r} stands where a {hint.__name__} should")
     if origin is tuple and isinstance(value, list):
         hints = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else inner
         return tuple(_typed(v, h) for v, h in zip(value, hints, strict=True))
@@ -268,6 +299,8 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
+        return math.isnan(b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, Mapping) and isinstance(b, Mapping):

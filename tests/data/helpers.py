@@ -1,11 +1,9 @@
-"""IDX files, fake sets and refusals, for the tests of neft.data."""
+"""IDX files and fake sets, for the tests of neft.data."""
 
-import contextlib
 import gzip
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 KINDS = {"images": "images-idx3-ubyte", "labels": "labels-idx1-ubyte"}
 
@@ -34,15 +32,3 @@ def fake_set(folder: Path, *, classes: int = 10, shape: tuple[int, int] = (28, 2
         y = rng.permutation(np.repeat(np.arange(classes), each))
         write_split(folder, prefix, rng.integers(0, 256, (len(y), *shape)), y, **options)
     return folder
-
-
-@contextlib.contextmanager
-def one_sentence(*words: str):
-    """The block raises a ValueError whose message is one sentence with these words in it."""
-    with pytest.raises(ValueError) as refusal:
-        yield
-    message = str(refusal.value)
-    assert type(refusal.value) is ValueError
-    assert message.endswith(".") and ". " not in message and "\n" not in message, message
-    for word in words:
-        assert word in message, f"{word!r} is not in: {message}"

@@ -2,10 +2,9 @@ import json
 
 import numpy as np
 import pytest
+from helpers import one_sentence
 
 import neft
-
-from .helpers import one_sentence
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 1, 0, 1, 1])
 

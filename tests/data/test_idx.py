@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from neft.data import _idx
 
-from .helpers import idx, one_sentence
+from .helpers import idx
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 PLAIN, COMPRESSED = idx(VALUES), gzip.compress(idx(VALUES))

@@ -3,10 +3,11 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import one_sentence
 
 import neft
 
-from .helpers import fake_set, one_sentence, write_split
+from .helpers import fake_set, write_split
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 1, 0, 1, 1])
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from helpers import one_sentence
 
 import neft
 
-from .helpers import fake_set, one_sentence
+from .helpers import fake_set
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from helpers import one_sentence
 
 import neft
 from neft.data import _preprocess
 from neft.data._steps import Global
 
-from .helpers import fake_set, idx, one_sentence
+from .helpers import fake_set, idx
 
 RNG = np.random.default_rng(1)
 IMAGES, Y = RNG.integers(0, 256, (40, 28, 28), dtype=np.uint8), np.arange(40) % 4

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
 
 import neft
 from neft.data._sources import IdxFolder, Npz
 
-from .helpers import fake_set, one_sentence, write_split
+from .helpers import fake_set, write_split
 
 X, Y = np.linspace(0, 1, 12).reshape(6, 2), np.array([0, 1, 2, 2, 1, 0])
 

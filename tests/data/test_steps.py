@@ -2,12 +2,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers import one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
 
 from neft.data._steps import Global, Pad, PerImage, Pool, Unit
-
-from .helpers import one_sentence
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (5, 28, 28)).astype(np.float64)

@@ -1,0 +1,34 @@
+"""Runs the benchmarks and prints the ratios: `python benchmarks/run.py [NAME …]`, all of them without a name."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+NAMES = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("run", "measure"))
+
+
+def main(chosen: list[str]) -> int:
+    """Prints a table; 0 if every promise is kept, 1 if not, 2 for an unknown name."""
+    unknown = [name for name in chosen if name not in NAMES]
+    if unknown:
+        print(f"benchmark is {unknown[0]!r}, but must be one of {', '.join(NAMES)}.", file=sys.stderr)
+        return 2
+    sys.path.insert(0, str(HERE))
+    table = Table("benchmark", "peer", "neft", "peer's", "ratio", "promised", "")
+    kept = True
+    for name in chosen or NAMES:
+        print(f"running {name} …", file=sys.stderr)
+        for ratio in importlib.import_module(name).run():
+            kept &= ratio.holds
+            row = (ratio.what, ratio.peer, ratio.ours, ratio.theirs, f"{ratio.ratio:.3g}", f"≥ {ratio.promised:g}")
+            table.add_row(*row, "kept" if ratio.holds else "MISSED")
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
