@@ -80,11 +80,11 @@ def pair(
 
 def _correlations(rho: Any) -> np.ndarray:
     rho = _check.array("rho", rho)
-    beyond = np.abs(rho).max(initial=0.0)
-    # Kernels divided by their diagonal leave the interval by rounding.
+    beyond = max(rho.max(initial=0.0), -rho.min(initial=0.0))
     if beyond > 1 + 1e-9:
         raise ValueError(f"rho holds {beyond:g} in size, but must lie between -1 and 1.")
-    return np.asarray(np.clip(rho, -1.0, 1.0))
+    # Kernels divided by their diagonal leave the interval by rounding.
+    return np.asarray(np.clip(rho, -1.0, 1.0)) if beyond > 1 else rho
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,16 +100,18 @@ class _Integrand:
 
 
 def _expanded(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float) -> np.ndarray:
-    size = np.abs(rho)
-    # Where ρ = ±1 one integral is enough, and the expansion would be longest.
+    size = np.abs(rho).ravel()
+    # Where ρ = ±1 one integral is enough, and the expansion would be longest: leave those pairs out of what follows.
     ends = np.flatnonzero(size == 1)
-    below = float(size.max(where=size < 1, initial=0.0))
+    size[ends] = 0.0
+    below = float(size.max())
     variances = np.unique(np.concatenate([K1.ravel(), K2.ravel()]))
     terms, reach = _plan(of, variances, size, below, rtol)
     result = np.empty(rho.size)
     if len(ends) < rho.size:
         result = np.array(_by_hermite(of, K1, K2, rho, terms)).ravel()
-    for rows, method in ((ends, _by_line), (np.flatnonzero((size > reach) & (size < 1)), _by_quadrature)):
+    far = np.flatnonzero(size > reach) if reach < below else ends[:0]
+    for rows, method in ((ends, _by_line), (far, _by_quadrature)):
         if len(rows):
             first, second = (np.broadcast_to(v, rho.shape).ravel()[rows] for v in (K1, K2))
             result[rows] = method(of, first, second, rho.ravel()[rows], rtol)
@@ -140,7 +142,7 @@ def _plan(of: _Integrand, variances: np.ndarray, size: np.ndarray, below: float,
         # Fewer terms, and quadrature for the few pairs beyond their reach, may cost less.
         candidates |= {c // 2**j for c in candidates for j in range(1, 4)}
         for n, reach in ((int(orders[c]), float(reaches[c])) for c in candidates):
-            beyond = np.count_nonzero(size > reach) - np.count_nonzero(size == 1) if reach < below else 0
+            beyond = np.count_nonzero(size > reach) if reach < below else 0
             best = min(best, (n * _TERM * size.size + beyond * per_pair, n, reach))
         if len(enough):
             break
