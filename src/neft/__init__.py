@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from . import claims as claims
     from . import data as data
     from . import describe as describe
+    from . import ensemble as ensemble
     from . import gaussian as gaussian
     from . import plot as plot
     from . import report as report
+    from . import width as width
     from ._activation import Activation as Activation
     from ._activation import Kink as Kink
     from ._activation import activation as activation
@@ -39,7 +41,7 @@ _WHERE = {
     "load": "._result",
     "Series": "._series",
 }
-_FOLDERS = ("claims", "data", "describe", "gaussian", "plot", "report")
+_FOLDERS = ("claims", "data", "describe", "ensemble", "gaussian", "plot", "report", "width")
 
 __all__ = ["__version__", *_WHERE, *_FOLDERS]
 

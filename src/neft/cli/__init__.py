@@ -6,12 +6,16 @@ Nothing here imports NumPy, JAX or matplotlib before a command runs, so that `ne
 from ._activation import activation
 from ._app import app as app
 from ._app import main as main
+from ._check import check
 from ._claims import claims
+from ._critical import critical
 from ._data import data
 from ._flat import flat
 from ._network import network
+from ._phase import phase
 from ._report import report
 from ._show import show
+from ._stats import stats
 
-for _command in (activation, network, data, claims, report, show):
+for _command in (activation, network, stats, check, critical, phase, data, claims, report, show):
     app.command()(flat(_command))

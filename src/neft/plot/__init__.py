@@ -11,6 +11,8 @@ from ._draw import draw as draw
 from ._ledger import ledger as ledger
 from ._network import layers as layers
 from ._network import outputs as outputs
+from ._phase import critical as critical
+from ._phase import phase as phase
 from ._save import save as save
 from ._save import svg as svg
 from ._style import INK as INK

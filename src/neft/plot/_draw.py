@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 from .._result import Result
 from ..claims import Ledger
 from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
+from ..width import Comparison, Criticality, PhaseDiagram, Statistics
 from ._activation import activation
 from ._averages import square_averages
 from ._data import examples
 from ._ledger import ledger
 from ._network import layers, outputs
+from ._phase import critical, phase
+from ._width import flow, scores
 
 
 @functools.singledispatch
@@ -35,3 +38,7 @@ draw.register(AveragesCard, square_averages)
 draw.register(DataCard, examples)
 draw.register(Ledger, ledger)
 draw.register(OutputDraws, outputs)
+draw.register(Statistics, flow)
+draw.register(Comparison, scores)
+draw.register(Criticality, critical)
+draw.register(PhaseDiagram, phase)

@@ -1,0 +1,60 @@
+"""Pictures of the width expansion."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..width import Comparison, Statistics
+from ._style import COLOURS, panel, styled
+
+_MARKERS = "osD^v<>ph*X"
+
+
+@styled
+def flow(stats: Statistics) -> Figure:
+    """The size of each finite-width correction relative to infinite width, layer by layer."""
+    figure, axes = panel(f"{stats.activation}, widths {_short(stats.widths)}", "layer", "relative size")
+    n = np.array(stats.widths[:-1], float)
+    K, Theta = stats.K, stats.tensors["Theta"]
+    curves = {"V / nK²": (stats.V, K**2)}
+    if Theta is not None:
+        curves |= {
+            "A / nΘ²": (stats.A, Theta**2),
+            "B / nΘ²": (stats.B, Theta**2),
+            "D / nKΘ": (stats.D, K * Theta),
+            "F / nKΘ": (stats.F, K * Theta),
+        }
+    layer = np.arange(1, len(n) + 1)
+    for i, (label, (value, scale)) in enumerate(curves.items()):
+        # More curves than colours: the second round is dashed.
+        look = {"marker": _MARKERS[i], "markersize": 3, "color": COLOURS[i % len(COLOURS)]}
+        look["linestyle"] = "-" if i < len(COLOURS) else "--"
+        axes.plot(layer, value / (n * scale), label=label, **look)
+    axes.axhline(0, color="0.5", linewidth=0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
+    return figure
+
+
+@styled
+def scores(found: Comparison) -> Figure:
+    """The z-score of every tensor, one mark per layer, with the band that five standard errors leave."""
+    figure, axes = panel(f"{found.activation}, widths {_short(found.widths)}", "tensor", "z-score")
+    names = list(found.z)
+    depth = len(found.widths) - 1
+    for l in range(1, depth):
+        at = np.arange(len(names)) + 0.6 * ((l - 0.5) / (depth - 1) - 0.5)
+        z = [found.z[name][l] for name in names]
+        look = {"marker": _MARKERS[l % len(_MARKERS)], "markersize": 4, "color": COLOURS[(l - 1) % len(COLOURS)]}
+        axes.plot(at, z, linestyle="none", label=f"layer {l + 1}", **look)
+    axes.axhspan(-5, 5, color="0.5", alpha=0.12, linewidth=0)
+    axes.axhline(0, color="0.5", linewidth=0.6)
+    axes.set_xticks(range(len(names)), ["Θ" if n == "Theta" else "Θ1" if n == "Theta1" else n for n in names])
+    limit = max(6.0, 1.1 * min(found.worst, 50.0))
+    axes.set_ylim(-limit, limit)
+    axes.legend(fontsize=8, ncols=min(4, max(1, depth - 1)), loc="upper left")
+    return figure
+
+
+def _short(widths: tuple[int, ...]) -> str:
+    return "-".join(map(str, widths)) if len(widths) <= 6 else f"{widths[0]}-{widths[1]}-…-{widths[-1]}"

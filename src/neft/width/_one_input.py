@@ -1,0 +1,158 @@
+"""The recursion of the width expansion for one input (seed 004, lecture 3; theory.md 2.1).
+
+Every line is a source term plus r times a transport term, in the letters of theory.md; r = n_l/n_{l-1}, and r = 0 in
+the step from the first layer to the second.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._activation import Activation
+from ._moments import Averages, averages, existence
+
+Scalar = Any  # a number, or an array without axes that may be traced
+
+
+class Tensors(NamedTuple):
+    """The tensors of a layer, each n_{l-1} times its correlator. None where a kink forbids one."""
+
+    K: Any
+    Theta: Any = None
+    V: Any = None
+    A: Any = None
+    B: Any = None
+    D: Any = None
+    F: Any = None
+    P: Any = None
+    Q: Any = None
+    R: Any = None
+    S: Any = None
+    T: Any = None
+    U: Any = None
+    K1: Any = None
+    Theta1: Any = None
+
+
+class Rates(NamedTuple):
+    """C_b, C_W, λ_b, λ_W of one layer, or arrays with one entry per layer."""
+
+    C_b: Any
+    C_W: Any
+    lambda_b: Any
+    lambda_W: Any
+
+
+def present(act: Activation) -> tuple[str, ...]:
+    """The tensors that exist for an activation (theory.md 2.3)."""
+    exists = existence(act)
+    if exists == "no derivative":
+        return ("K", "V")
+    return tuple(name for name in Tensors._fields if exists == "all" or name not in "RSTU")
+
+
+def first_layer(act: Activation, q: Scalar, rates: Rates) -> Tensors:
+    """Layer 1 for an input of mean square q = |x|²/n_0: K and Θ, every other tensor 0."""
+    K = rates.C_b + rates.C_W * q
+    zero = jnp.zeros_like(K)
+    values = dict.fromkeys(present(act), zero) | {"K": K}
+    if "Theta" in values:
+        values["Theta"] = rates.lambda_b + rates.lambda_W * q
+    return Tensors(**values)
+
+
+def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates) -> Tensors:
+    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1. Pure."""
+    mean = averages(act, layer.K)
+    C_b, C_W = rates.C_b, rates.C_W
+    K = C_b + C_W * mean.ss
+    V = C_W**2 * (mean.ssss - mean.ss**2) + r * C_W**2 * layer.V * mean.g**2
+    if existence(act) == "no derivative":
+        return Tensors(K=K, V=V)
+    new = {"K": K, "V": V, **_kernels(layer, mean, r, rates), **_next_order(layer, mean, r, rates)}
+    new |= _differentials(layer, mean, r, rates)
+    return Tensors(**new)
+
+
+def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+    _, C_W, lambda_b, lambda_W = rates
+    Theta, V, A, B, D, F = layer.Theta, layer.V, layer.A, layer.B, layer.D, layer.F
+    a, g, p = mean.a, mean.g, mean.g
+    # Ω = λ_W s² + C_W Θ s'², so its averages are those of s and s'.
+    Omega = lambda_W * mean.ss + C_W * Theta * a
+    Omega_ss = lambda_W * mean.ssss + C_W * Theta * mean.ssdd
+    Omega_Omega = lambda_W**2 * mean.ssss + 2 * lambda_W * C_W * Theta * mean.ssdd + (C_W * Theta) ** 2 * mean.dddd
+    g_Omega = lambda_W * g + C_W * Theta * mean.m
+    return {
+        "Theta": lambda_b + Omega,
+        "D": C_W * (Omega_ss - Omega * mean.ss) + r * (C_W * V * g * g_Omega + C_W**2 * D * a * g),
+        "A": Omega_Omega - Omega**2 + r * (V * g_Omega**2 + 2 * C_W * D * a * g_Omega + C_W**2 * A * a**2),
+        "F": C_W**2 * Theta * mean.ssdd + r * C_W**2 * F * p**2,
+        "B": C_W**2 * Theta**2 * mean.dddd + r * C_W**2 * B * a**2,
+    }
+
+
+def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+    _, C_W, _, lambda_W = rates
+    Theta, B, F, P, Q = layer.Theta, layer.B, layer.F, layer.P, layer.Q
+    a, p, m = mean.a, mean.g, mean.m
+    Gamma = C_W * Theta * m + lambda_W * p
+    # P' and B' without their factor C_W², because R' and S' want λ_W/C_W times them, also at C_W = 0.
+    P_bare = Theta**2 * mean.sdde + r * a * (B * mean.se + P * p)
+    B_bare = Theta**2 * mean.dddd + r * B * a**2
+    new = {
+        "P": C_W**2 * P_bare,
+        "Q": lambda_W * C_W * Theta * mean.ssdd
+        + C_W**2 * Theta**2 * mean.sdde
+        + r * (C_W * F * p * Gamma + C_W**2 * Q * a * p),
+    }
+    if mean.ee is None:
+        return new
+    R, S, T, U = layer.R, layer.S, layer.T, layer.U
+    source = C_W**2 * Theta**3 * mean.ddee
+    return new | {
+        "R": C_W**2 * Theta**3 * mean.dddt
+        + lambda_W * C_W * P_bare
+        + r * C_W**2 * a * (Theta * B * mean.dt + Theta * P * m + R * a),
+        "S": source + lambda_W * C_W * B_bare + r * C_W**2 * a * (Theta * B * mean.ee + S * a),
+        "T": source
+        + 2 * lambda_W * C_W * Theta**2 * mean.sdde
+        + lambda_W**2 * Theta * mean.ssdd
+        + r * (F * Gamma**2 + 2 * C_W * a * Q * Gamma + C_W**2 * T * a**2),
+        "U": source + r * C_W**2 * U * a**2,
+    }
+
+
+def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+    _, C_W, _, lambda_W = rates
+    K1, V = layer.K1, layer.V
+    # The change of ⟨s²⟩ and of ⟨s'²⟩ by the 1/n cumulants of the layer before (theory.md 2.6).
+    X_ss = K1 * mean.g + V / 2 * mean.ss2
+    X_dd = K1 * mean.m + V / 2 * mean.a2
+    mixed = layer.Theta * X_dd + (layer.D + 2 * layer.F) * mean.m + layer.Theta1 * mean.a
+    return {"K1": r * C_W * X_ss, "Theta1": r * (lambda_W * X_ss + C_W * mixed)}
+
+
+def flow(act: Activation, q: Scalar, ratios: Float[Array, " steps"], rates: Rates) -> Tensors:
+    """The tensors of all layers, each of shape (L,): a pure function of q and the hyperparameters.
+
+    Args:
+        act: the activation.
+        q: |x|²/n_0.
+        ratios: n_l/n_{l-1} for the steps from layer l = 1..L-1 to l+1; the first one counts as 0.
+        rates: arrays with one entry per layer.
+    """
+    layer = first_layer(act, q, Rates(*(value[0] for value in rates)))
+    ratios = ratios.at[:1].set(0.0)
+
+    def step(layer, inputs):
+        r, rates = inputs
+        new = next_layer(act, layer, r, rates)
+        return new, new
+
+    later = lax.scan(step, layer, (ratios, Rates(*(value[1:] for value in rates))))[1]
+    return Tensors(
+        *(None if first is None else jnp.concatenate([first[None], rest]) for first, rest in zip(layer, later))
+    )
