@@ -4,14 +4,10 @@ import functools
 import re
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from .._result import Result
 from ..claims import Ledger, Outcome, full_outcomes
 from ..describe import ActivationCard, Available, AveragesCard, DataCard, NetworkCard
-
-if TYPE_CHECKING:
-    from ..width import Asymptotics, Criticality, PhaseDiagram
 
 _NUMBER = re.compile(r"[-+−]?(\d[\d,.]*(e[-+]?\d+)?|inf|∞)( ± \S+)?|[-–—]?", re.IGNORECASE)
 
@@ -64,8 +60,6 @@ def tables(result: Result) -> tuple[Table, ...]:
     folder = type(result).__module__.split(".")[1:2]
     if folder and (module := _LATER.pop(folder[0], None)):
         import_module(module, __package__)
-        if folder == ["width"]:
-            _register_criticality()
         return tables(result)
     return ()
 
@@ -205,69 +199,3 @@ def _outcome(outcome: Outcome) -> tuple[Table, ...]:
         "command": outcome.command,
     }
     return (Table(title=f"Claim {outcome.id}", columns=("", ""), rows=tuple(facts.items())),)
-
-
-def _register_criticality() -> None:
-    from ..width import Asymptotics, Criticality, PhaseDiagram
-
-    tables.register(Asymptotics, _asymptotics)
-    tables.register(Criticality, _criticality)
-    tables.register(PhaseDiagram, _phases)
-
-
-def _criticality(found: "Criticality") -> tuple[Table, ...]:
-    rows = tuple(
-        (
-            f"{point.C_b:.9g}",
-            f"{point.C_W:.9g}",
-            "every K" if point.K_star is None else f"{point.K_star:.9g}",
-            point.universality,
-            point.stability,
-        )
-        for point in found.points
-    )
-    columns = ("C_b", "C_W", "K*", "universality", "attracts from")
-    title = f"Critical points of {found.activation}"
-    if not rows:
-        return (Table(title=title, notes=("There is none.", found.why)),)
-    return (Table(title=title, columns=columns, rows=rows, notes=(found.why,)),)
-
-
-def _asymptotics(found: "Asymptotics") -> tuple[Table, ...]:
-    numbers = ("C_W", "A_2", "A_4", "a_half", "a_1", "b_1", "p", "V_slope")
-    values = [(name, getattr(found, name)) for name in numbers]
-    rows = tuple((name, "–" if value is None else f"{value:.9g}") for name, value in values)
-    title = f"Asymptotics of {found.activation} ({found.universality})"
-    return (Table(title=title, columns=("coefficient", "value"), rows=rows, notes=(found.law,)),)
-
-
-def _phases(diagram: "PhaseDiagram") -> tuple[Table, ...]:
-    from ..width import PHASES
-
-    shares = ((name, diagram.share(name)) for name in PHASES)
-    areas = Table(
-        title=f"Phases of {diagram.activation}",
-        columns=("phase", "share of the grid"),
-        rows=tuple((name, f"{100 * share:.3g} %") for name, share in shares if share),
-        notes=tuple(
-            f"Critical at C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g}: {point.universality}."
-            for point in diagram.points
-        ),
-    )
-    rows = []
-    for i in _spread(len(diagram.C_b), 3):
-        for j in _spread(len(diagram.C_W), 8):
-            numbers = ("K_star", "perpendicular", "parallel", "xi_perpendicular", "xi_parallel")
-            cells = [f"{getattr(diagram, name)[i, j]:.6g}" for name in numbers]
-            rows.append((f"{diagram.C_b[i]:.6g}", f"{diagram.C_W[j]:.6g}", PHASES[diagram.phase[i, j]], *cells))
-    samples = Table(
-        title="At some points of the grid",
-        columns=("C_b", "C_W", "phase", "K*", "χ_⊥", "χ_∥", "ξ_⊥", "ξ_∥"),
-        rows=tuple(rows),
-    )
-    return areas, samples
-
-
-def _spread(count: int, shown: int) -> list[int]:
-    # Evenly over an axis, the first and the last included.
-    return sorted({round(k * (count - 1) / max(1, shown - 1)) for k in range(shown)})

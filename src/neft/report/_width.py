@@ -1,6 +1,6 @@
 """The tables of the width expansion's results. Imported when one of them is printed, because they bring JAX along."""
 
-from ..width import Comparison, Statistics
+from ..width import PHASES, Asymptotics, Comparison, Criticality, PhaseDiagram, Statistics
 from ._tables import Table, tables
 
 _MEANINGS = {
@@ -23,16 +23,9 @@ _MEANINGS = {
 _SHOWN = 12
 
 
-def _layers(depth: int) -> list[int]:
-    # All layers of a shallow network; of a deep one some that are evenly spread, the first and the last included.
-    if depth <= _SHOWN:
-        return list(range(depth))
-    return sorted({round(i * (depth - 1) / (_SHOWN - 1)) for i in range(_SHOWN)})
-
-
 @tables.register(Statistics)
 def _statistics(stats: Statistics) -> tuple[Table, ...]:
-    layers = _layers(len(stats.widths) - 1)
+    layers = _spread(len(stats.widths) - 1, _SHOWN)
     rows = []
     for name, meaning in _MEANINGS.items():
         values = stats.tensors[name]
@@ -78,3 +71,62 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
             ),
         ),
     )
+
+
+@tables.register(Criticality)
+def _criticality(found: Criticality) -> tuple[Table, ...]:
+    rows = tuple(
+        (
+            f"{point.C_b:.9g}",
+            f"{point.C_W:.9g}",
+            "every K" if point.K_star is None else f"{point.K_star:.9g}",
+            point.universality,
+            point.stability,
+        )
+        for point in found.points
+    )
+    columns = ("C_b", "C_W", "K*", "universality", "attracts from")
+    title = f"Critical points of {found.activation}"
+    if not rows:
+        return (Table(title=title, notes=("There is none.", found.why)),)
+    return (Table(title=title, columns=columns, rows=rows, notes=(found.why,)),)
+
+
+@tables.register(Asymptotics)
+def _asymptotics(found: Asymptotics) -> tuple[Table, ...]:
+    numbers = ("C_W", "A_2", "A_4", "a_half", "a_1", "b_1", "p", "V_slope")
+    values = [(name, getattr(found, name)) for name in numbers]
+    rows = tuple((name, "–" if value is None else f"{value:.9g}") for name, value in values)
+    title = f"Asymptotics of {found.activation} ({found.universality})"
+    return (Table(title=title, columns=("coefficient", "value"), rows=rows, notes=(found.law,)),)
+
+
+@tables.register(PhaseDiagram)
+def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
+    shares = ((name, diagram.share(name)) for name in PHASES)
+    areas = Table(
+        title=f"Phases of {diagram.activation}",
+        columns=("phase", "share of the grid"),
+        rows=tuple((name, f"{100 * share:.3g} %") for name, share in shares if share),
+        notes=tuple(
+            f"Critical at C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g}: {point.universality}."
+            for point in diagram.points
+        ),
+    )
+    rows = []
+    for i in _spread(len(diagram.C_b), 3):
+        for j in _spread(len(diagram.C_W), 8):
+            numbers = ("K_star", "perpendicular", "parallel", "xi_perpendicular", "xi_parallel")
+            cells = [f"{getattr(diagram, name)[i, j]:.6g}" for name in numbers]
+            rows.append((f"{diagram.C_b[i]:.6g}", f"{diagram.C_W[j]:.6g}", PHASES[diagram.phase[i, j]], *cells))
+    samples = Table(
+        title="At some points of the grid",
+        columns=("C_b", "C_W", "phase", "K*", "χ_⊥", "χ_∥", "ξ_⊥", "ξ_∥"),
+        rows=tuple(rows),
+    )
+    return areas, samples
+
+
+def _spread(count: int, shown: int) -> list[int]:
+    # Evenly over an axis, the first and the last included.
+    return sorted({round(k * (count - 1) / max(1, shown - 1)) for k in range(shown)})
