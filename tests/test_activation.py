@@ -109,6 +109,15 @@ def test_an_entire_function_has_no_singularity():
     np.testing.assert_allclose(own.taylor(40) * factorials, 1, rtol=1e-13)
 
 
+def test_a_polynomial_has_its_coefficients():
+    np.testing.assert_allclose(activation(lambda z: z + z**2, name="bent").taylor(8), [0, 1, 1] + [0] * 6, atol=1e-12)
+
+
+def test_a_kink_named_twice_is_refused():
+    with pytest.raises(ValueError, match="more than once"):
+        activation(lambda z: jnp.maximum(z, 0), kinks=(0.0, 0.0))
+
+
 def test_kinks_of_a_users_function_are_examined():
     own = activation(lambda z: jnp.where(z > 0, z, 0) + 0.5 * jnp.where(z > 1, (z - 1) ** 2, 0), kinks=(1.0, 0.0))
     assert [k.order for k in own.kinks] == [1, 2]

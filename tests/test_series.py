@@ -120,7 +120,7 @@ def test_order_60_stays_finite_in_float32_with_a_scale(name, dtype):
     assert np.abs(found.scaled - powers.scaled).max() < tolerance * np.abs(powers.scaled).max()
 
 
-@given(st.lists(st.floats(-2, 2), min_size=4, max_size=4), st.floats(0.1, 10))
+@given(st.lists(st.floats(-2, 2, allow_subnormal=False), min_size=4, max_size=4), st.floats(0.1, 10))
 @settings(max_examples=25, deadline=None)
 def test_the_scale_changes_nothing_but_the_storage(numbers, scale):
     with jax.enable_x64(True):
@@ -129,7 +129,7 @@ def test_the_scale_changes_nothing_but_the_storage(numbers, scale):
             (Series.line(a, b, order=6, scale=s).exp() * Series.line(c, d, order=6, scale=s)).coefficients()
             for s in (1.0, scale)
         )
-        np.testing.assert_allclose(plain, scaled, rtol=1e-9, atol=1e-9 * np.abs(plain).max())
+        np.testing.assert_allclose(plain, scaled, rtol=1e-9, atol=1e-9 * np.abs(plain).max() + 1e-290)
 
 
 def test_the_ring_rules_hold_and_batches_broadcast():

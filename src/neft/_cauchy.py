@@ -74,6 +74,8 @@ def _singularity(radii: np.ndarray, spectrum: np.ndarray, inside: int) -> float:
     if not len(radii):
         return 0.0
     last = np.abs(spectrum[-1])
+    if not last.any():
+        return float("inf")
     # An entire function stops at overflow, or where its spectrum, peaked at high frequency, no longer fits the points.
     if len(radii) == inside or last.argmax() > 128:
         return float("inf")

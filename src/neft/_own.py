@@ -1,5 +1,6 @@
 """A user's own activation: what can be found out about a function that is only known as a program."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -32,6 +33,13 @@ def own(function: Callable, name: str, kinks: tuple) -> Activation:
         raise ValueError(f"activation {name!r} is not finite near the origin, but must be on the whole real line.")
     close = functools.partial(np.allclose, rtol=1e-12, atol=1e-300)
     declared = tuple(sorted(_examined(function, name, kink) for kink in kinks))
+    positions = [kink.position for kink in declared]
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"kinks of activation {name!r} name {max(positions, key=positions.count):g} more than once.")
+    if 0.0 not in positions:
+        # By far the most common kink, and easily forgotten: a delta there would be lost without a word.
+        with contextlib.suppress(ValueError):
+            declared = tuple(sorted((*declared, _examined(function, name, 0.0))))
     made = Activation(
         name,
         function,
@@ -90,11 +98,15 @@ def series_of(act: Activation, order: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"activation {act.name!r} has a kink at 0, so a Maclaurin series of it is not known.")
     if order >= 512:
         raise ValueError(f"order is {order}, but must be at most 511 for a user's own activation.")
-    values, errors = _cauchy.coefficients(_circles(act.function), order)
+    on = _circles(act.function)
+    values, errors = _cauchy.coefficients(on, order)
     # A coefficient may vanish by parity, so its neighbours set the scale.
     size = np.abs(values)
     scale = np.maximum(size, np.maximum(np.append(size[1:], 0.0), np.insert(size[:-1], 0, 0.0)))
     bad = errors > 1e-6 * scale
+    # A coefficient that vanishes has no scale of its own; it is known where the circles show nothing but rounding.
+    if len(on.radii) and (on.noise <= 1e-13 * np.abs(on.coefficients).max(axis=1)).all():
+        bad[:] = False
     bad[:4] |= ~_agrees(act.function, values[:4])
     if bad.any():
         k = int(np.argmax(bad))

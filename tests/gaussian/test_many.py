@@ -100,6 +100,26 @@ def test_relu_quadruples_agree_with_monte_carlo():
     assert abs(found[0, 1, 2, 3] - mean) < 5 * stderr and mean > 10 * stderr
 
 
+@pytest.mark.parametrize("K", [1e-2, 1e-6])
+def test_small_variances_keep_their_digits(K):
+    (found,) = products("silu", [(0, 0, 0, 0)], [[K]])
+    assert found.item() == pytest.approx(float(moment("silu", Powers(s=4), K)), rel=1e-8)
+
+
+def test_nearly_aligned_steps_are_right_to_what_is_claimed():
+    K = np.eye(4)
+    K[2, 3] = K[3, 2] = 0.99999
+    (found,) = products("relu", [(1, 1, 1, 1)], K, rtol=1e-4)
+    exact = (1 / 4 + np.arcsin(K[2, 3]) / (2 * np.pi)) / 4
+    assert found[0, 1, 2, 3] == pytest.approx(exact, rel=1e-4)
+
+
+def test_arrays_that_vanish_by_parity_and_kernels_of_float32_are_ordinary():
+    x = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    (found,) = products("tanh", [(0, 1)], x @ x.T, rtol=1e-6)
+    assert np.abs(found).max() < 1e-6
+
+
 def test_products_that_miss_their_tolerance_say_so():
     K = np.array([[1.0, 0.9999], [0.9999, 1.0]])
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):

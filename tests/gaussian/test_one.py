@@ -110,6 +110,17 @@ def test_an_average_that_misses_its_tolerance_says_so():
     assert caught[0].filename == __file__
 
 
+def test_what_is_cut_off_beyond_the_reach_is_said():
+    with pytest.warns(AccuracyWarning, match="missed its tolerance"):
+        expect(np.exp, 100.0)
+
+
+def test_an_integrand_that_is_not_finite_is_refused_and_never_nan():
+    overflowing = activation(lambda z: jnp.log(1 + jnp.exp(z)), name="naive softplus")
+    with pytest.raises(ValueError, match="not finite"):
+        moment(overflowing, Powers(s1=2), 3e3)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -89,6 +89,22 @@ def test_a_variable_without_variance_is_a_constant():
     )
 
 
+def test_a_function_that_changes_fast_is_resolved_without_being_told():
+    steep = activation(lambda z: jnp.tanh(10 * z), name="steep")
+    x = np.linspace(-9, 9, 2001)
+    w = np.exp(-x * x / 2) * (x[1] - x[0]) / np.sqrt(2 * np.pi)
+    exact = (w * np.tanh(10 * x)) @ np.tanh(10 * (0.3 * x[:, None] + np.sqrt(1 - 0.09) * x)) @ w
+    assert float(pair(steep, 1.0, 1.0, 0.3)) == pytest.approx(exact, rel=1e-10)
+
+
+def test_an_undeclared_kink_says_so_and_one_at_0_is_found():
+    with pytest.warns(AccuracyWarning, match="missed its tolerance"):
+        pair(lambda z: jnp.clip(z, -1, 1), 1.0, 1.0, 0.3)
+    own = activation(lambda z: jnp.maximum(z, 0.0), name="own relu")
+    assert own.kinks[0].order == 1
+    assert float(pair(own, 1.0, 1.0, 0.3)) == pytest.approx(float(pair("relu", 1.0, 1.0, 0.3)), rel=1e-9)
+
+
 def test_a_pair_that_misses_its_tolerance_says_so():
     wild = activation(lambda z: jnp.sin(z), name="own sin")
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):

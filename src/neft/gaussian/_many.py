@@ -22,10 +22,11 @@ from .._activation import activation as _activation
 from .._blocks import blocks
 from .._precision import float64
 from ._accuracy import warn_missed
+from ._one import Powers, moment
 
 Orders = tuple[int, ...]
 
-_REACH = 7.0
+_REACH = 9.0
 _STENCIL = 8  # points of the interpolation of the innermost average
 # Steps in lengths of σ, and nodes between two breakpoints where there are kinks, tried in turn until two agree.
 _STEPS = (0.38, 0.3, 0.24, 0.19, 0.155, 0.125)
@@ -60,13 +61,17 @@ def products(
     patterns = [_pattern(act, p) for p in patterns]
     _check.real("rtol", rtol, above=0.0)
     # Refine on the hardest subset alone, then do all of them once.
-    hardest = np.sort(np.argsort(np.diag(K))[-4:])
-    sample = K[np.ix_(hardest, hardest)]
+    samples = [K[np.ix_(chosen, chosen)] for chosen in _hardest(K)]
     levels = _levels(act, patterns, rtol)
-    coarse, error, level = _all_tuples(act, patterns, sample, levels[0]), math.inf, levels[-1]
+    sizes = [_natural_size(act, pattern, float(np.diag(K).max())) for pattern in patterns]
+
+    def solve(level: float) -> list[np.ndarray]:
+        return [array for sample in samples for array in _all_tuples(act, patterns, sample, level)]
+
+    coarse, error, level = solve(levels[0]), math.inf, levels[-1]
     for before, level in itertools.pairwise(levels):
-        fine = _all_tuples(act, patterns, sample, level)
-        error = max(_relative(a, b) for a, b in zip(coarse, fine))
+        fine = solve(level)
+        error = max(_relative(a, b, size) for a, b, size in zip(coarse, fine, sizes * len(samples)))
         if error <= rtol:
             # What was measured is the error of the coarser level; with room to spare it is good enough.
             level = before if error <= rtol / 30 else level
@@ -74,7 +79,21 @@ def products(
         coarse = fine
     if error > rtol:
         warn_missed(f"products of {act.name}", error, rtol)
-    return _all_tuples(act, patterns, K, level)
+    found = _all_tuples(act, patterns, K, level)
+    if not all(np.isfinite(array).all() for array in found):
+        raise ValueError(f"products of {act.name} do not exist here: it is not finite where the variances reach.")
+    return found
+
+
+def _hardest(K: np.ndarray) -> list[np.ndarray]:
+    # The widest variables, and the two that are nearest to one line with the two widest others.
+    spread = np.sqrt(np.maximum(np.diag(K), 1e-300))
+    widest = np.argsort(spread)[::-1]
+    aligned = np.abs(K) / np.outer(spread, spread) - 2 * np.eye(len(K))
+    pair = np.unravel_index(np.argmax(aligned), K.shape)
+    mixed = [*pair, *(i for i in widest if i not in pair)][:4] if len(K) > 1 else [0]
+    subsets = {tuple(sorted(int(i) for i in chosen)) for chosen in (widest[:4], mixed)}
+    return [np.array(chosen) for chosen in sorted(subsets)]
 
 
 def _levels(act: Activation, patterns: Sequence[Orders], rtol: float) -> list[float]:
@@ -88,20 +107,28 @@ def _levels(act: Activation, patterns: Sequence[Orders], rtol: float) -> list[fl
     return [step * length for step in _STEPS[min(start, len(_STEPS) - 2) :]]
 
 
-def _relative(a: np.ndarray, b: np.ndarray) -> float:
-    scale = np.abs(b).max(initial=0.0)
+def _relative(a: np.ndarray, b: np.ndarray, size: float) -> float:
+    # An array may vanish by parity: then a thousandth of its factors' size is what counts.
+    scale = max(np.abs(b).max(initial=0.0), 1e-3 * size)
     return float(np.abs(a - b).max(initial=0.0) / scale) if scale > 0 else 0.0
+
+
+def _natural_size(act: Activation, pattern: Orders, K: float) -> float:
+    squares = [moment(act, Powers(**{("s", "s1", "s2", "s3")[n]: 2}), K) for n in pattern]
+    return math.sqrt(math.prod(float(square) for square in squares))
 
 
 def _covariance(K: Any) -> np.ndarray:
     K = _check.array("K", K, ndim=2)
     if K.shape[0] != K.shape[1] or not len(K):
         raise ValueError(f"K has shape {K.shape}, but must be square and not empty.")
-    if not np.allclose(K, K.T, rtol=1e-10, atol=0):
+    # A kernel computed in float32 is symmetric and positive up to its own rounding.
+    tolerance = 1e-6 * max(float(np.trace(K)), 0.0)
+    if not np.allclose(K, K.T, rtol=0, atol=tolerance):
         raise ValueError("K is not symmetric, but must be a covariance.")
     K = (K + K.T) / 2
     lowest = np.linalg.eigvalsh(K)[0]
-    if lowest < -1e-10 * max(np.trace(K), 0.0) or (np.diag(K) < 0).any():
+    if lowest < -tolerance or (np.diag(K) < 0).any():
         raise ValueError(f"K has the eigenvalue {lowest:.3g}, but must be positive semi-definite.")
     return K
 
@@ -186,19 +213,24 @@ def _pivoted(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _over_subsets(act: Activation, features: tuple, factors: np.ndarray, level: float) -> list[np.ndarray]:
     """For each split, the tensors of all subsets: (subsets, features of variable 1, features of variable 2, …)."""
     size = factors.shape[1]
+    units, step = np.zeros(0), np.zeros(len(factors))
     if act.kinks:
         kinks = tuple(kink.position for kink in act.kinks)
         solve = functools.partial(_kinked, act, features, kinks, int(level))
     else:
         grids = tuple(jnp.asarray(_grid(float(np.abs(factors[:, :, j]).max()), level)) for j in range(size))
-        reach = float(np.abs(factors).sum(axis=2).max()) * _REACH
-        table = jnp.asarray(_table(reach, level / 4))
-        solve = functools.partial(_smooth, act, features, grids, table)
+        # The innermost average is tabulated in units of its own spread: a small variable has small values everywhere.
+        spread = np.sqrt((factors[:, -1] ** 2).sum(axis=1))
+        step = np.minimum(level, 0.5 * np.maximum(spread, 1e-100)) / 4
+        reach = float((np.abs(factors[:, -1]).sum(axis=1) / step).max()) * _REACH
+        units = _table(reach)
+        solve = functools.partial(_smooth, act, features, grids)
     label = f"averages over {size} inputs" if size == 4 else None
-    found = [
-        jax.tree.map(np.asarray, solve(jnp.asarray(factors[part.start])))
-        for part in blocks(len(factors), 1, label=label)
-    ]
+    found = []
+    for part in blocks(len(factors), 1, label=label):
+        i = part.start
+        tables = () if act.kinks else (jnp.asarray(units * step[i]),)
+        found.append(jax.tree.map(np.asarray, solve(*tables, jnp.asarray(factors[i]))))
     return [np.stack(tensors) for tensors in zip(*found)]
 
 
@@ -208,9 +240,9 @@ def _grid(entry: float, step: float) -> np.ndarray:
     return np.arange(-count, count + 1) * (_REACH / count)
 
 
-def _table(reach: float, step: float) -> np.ndarray:
-    count = 256 * math.ceil((2 * reach / step + 2 * _STENCIL) / 256)
-    return (np.arange(count) - (count - 1) / 2) * step
+def _table(reach: float) -> np.ndarray:
+    count = 256 * math.ceil((2 * reach + 2 * _STENCIL) / 256)
+    return np.arange(count) - (count - 1) / 2
 
 
 def _features(act: Activation, lists: tuple[Orders, ...], z: Array) -> Array:
@@ -277,7 +309,7 @@ def _kinked(
     a width that vanishes as the variables align, so it gets breaks around it too, unless four variables forbid it.
     """
     size = L.shape[0]
-    around = np.array([-4.0, -1.2, 0.0, 1.2, 4.0]) if size < 4 else np.zeros(1)
+    around = np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
     points, point_weights = np.polynomial.legendre.leggauss(nodes)
 
     def level(lists: tuple, d: int, means: Array) -> Array:
@@ -286,7 +318,7 @@ def _kinked(
         # A variable that does not move with x_d has no break in it: push its break out of reach.
         divisor, far = jnp.where(moves, slopes, 1.0), jnp.where(moves, 0.0, 2 * _REACH)
         width = jnp.sqrt((L[d:, d + 1 :] ** 2).sum(axis=1))
-        offsets = [np.zeros(1)] + [around] * (size - d - 1)
+        offsets = [np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1)
         breaks = [(k - means[i] + width[i] * offsets[i]) / divisor[i] + far[i] for k in kinks for i in range(size - d)]
         edges = [jnp.linspace(-_REACH, _REACH, 5), *(jnp.clip(b, -_REACH, _REACH) for b in breaks)]
         edges = jnp.sort(jnp.concatenate(edges))

@@ -260,14 +260,25 @@ def _refined(f: Callable, K: np.ndarray, options: dict, rtol: float, what: str) 
         panels = _PANELS
         while True:
             fine, size = _integral(f, flat[part], options, panels)
+            if not np.isfinite(size).all():
+                raise ValueError(f"{what} does not exist: its integrand is not finite.")
             error = float(np.max(np.abs(fine - coarse) / np.where(size > 0, size, 1.0), initial=0.0))
             if error <= rtol or panels >= _MOST_PANELS:
                 break
             coarse, panels = fine, 2 * panels
-        result[part], worst = fine, max(worst, error)
+        result[part], worst = fine, max(worst, error, _share_at_the_ends(f, flat[part], options))
     if worst > rtol:
         warn_missed(what, worst, rtol)
     return result.reshape(K.shape)
+
+
+def _share_at_the_ends(f: Callable, K: np.ndarray, options: dict) -> float:
+    # What lies beyond the reach is lost at every refinement alike; the last panels within it tell how much that may be.
+    spread, rest = np.sqrt(K), {name: value for name, value in options.items() if name != "kinks"}
+    x, w = unit_rule(np, spread, in_units(np, options["kinks"], spread), **rest, panels=_PANELS)
+    part = w * np.abs(f(spread[..., None] * x))
+    total = part.sum(-1)
+    return float(np.max((part * (np.abs(x) > _REACH - 1)).sum(-1) / np.where(total > 0, total, 1.0), initial=0.0))
 
 
 def _integral(f: Callable, K: np.ndarray, options: dict, panels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from .._precision import float64
 from . import _hermite
 from ._accuracy import warn_missed
 from ._closed import closed_form
+from ._one import _refined, elementwise
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
 
 _LADDER = (256, 1024, 4096)  # numbers of Hermite terms to try
@@ -106,6 +107,7 @@ def _expanded(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, r
     size[ends] = 0.0
     below = float(size.max())
     variances = np.unique(np.concatenate([K1.ravel(), K2.ravel()]))
+    of = _resolved(of, variances, rtol)
     terms, reach = _plan(of, variances, size, below, rtol)
     result = np.empty(rho.size)
     if len(ends) < rho.size:
@@ -115,7 +117,26 @@ def _expanded(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, r
         if len(rows):
             first, second = (np.broadcast_to(v, rho.shape).ravel()[rows] for v in (K1, K2))
             result[rows] = method(of, first, second, rho.ravel()[rows], rtol)
+    if not np.isfinite(result).all():
+        raise ValueError("pair does not exist here: the activation is not finite where the variances reach.")
     return result.reshape(rho.shape)
+
+
+def _resolved(of: _Integrand, variances: np.ndarray, rtol: float) -> _Integrand:
+    # The expansion's quadrature against one that refines itself, on ⟨f²⟩: a function that changes faster than its
+    # length says, or has a kink nobody declared, would look converged to the expansion alone.
+    chosen = variances[np.unique(np.linspace(0, len(variances) - 1, 3).astype(int))]
+    options = {"kinks": list(of.kinks), "length": of.length}
+    exact = _refined(lambda z: elementwise(of.f, z) ** 2, chosen, options, max(rtol, 1e-12), "pair")
+    error = math.inf
+    for _ in range(6):
+        square = _coefficients(of, chosen, _LADDER[0])[1]
+        error = float(np.max(np.abs(square - exact) / np.where(exact > 0, exact, 1.0)))
+        if error <= max(rtol, 1e-12):
+            return of
+        of = dataclasses.replace(of, length=of.length / 2)
+    warn_missed("pair", error, rtol)
+    return of
 
 
 def _coefficients(of: _Integrand, K: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
