@@ -56,6 +56,8 @@ def test_relu_orders_or_diverges_on_either_side_of_two():
     assert found.xi_parallel[0, 1] == np.inf
 
 
+# χ is quoted at a K so large that the average of exp is cut off, which is said and is not the point here.
+@pytest.mark.filterwarnings("ignore::neft.gaussian.AccuracyWarning")
 @pytest.mark.parametrize("function", [jnp.exp, lambda z: z**2 + 1])
 def test_what_grows_faster_than_linearly_diverges(function):
     assert names(phase(function, 0.1, 2.0)) == [["diverging"]]
