@@ -141,3 +141,24 @@ def test_bad_input_gets_one_clear_sentence():
         statistics(MLP((3, 4, 2), "tanh"), [1.0, np.inf, 0.0])
     with one_sentence("factors is (1, 2)"):
         check(MLP((3, 4, 4, 2), "tanh"), X, factors=(1, 2))
+
+
+def test_the_next_order_of_the_kernel_is_resolved_by_a_control_variate():
+    # Given G of layer 2, layer 3 has the mean f(G) = C_b + C_W⟨s²⟩ at variance G; its linear part averages to zero.
+    n, draws, step = 300, 60_000, 1e-3
+    net = MLP((3, n, n, 1), "tanh", C_b=0.2, C_W=1.3)
+    stats = statistics(net, X)
+    x, w = np.polynomial.hermite_e.hermegauss(60)
+    w /= w.sum()
+
+    def f(G):
+        return 0.2 + 1.3 * (np.tanh(np.sqrt(G)[..., None] * x) ** 2 @ w)
+
+    K = stats.K[1]
+    slope = np.diff(f(np.array([K - step, K + step])))[0] / (2 * step)
+    rng = np.random.default_rng(0)
+    G = 0.2 + 1.3 * np.array([(np.tanh(np.sqrt(stats.K[0]) * rng.normal(size=n)) ** 2).mean() for _ in range(draws)])
+    values = n * (f(G) - f(K) - slope * (G - K))
+    stderr = values.std() / np.sqrt(draws)
+    assert abs(values.mean()) > 10 * stderr
+    assert values.mean() == pytest.approx(stats.K1[2], rel=0.03)
