@@ -7,6 +7,7 @@ from helpers import covariance
 
 from neft import activation
 from neft.gaussian import AccuracyWarning, Powers, moment, pair, products
+from neft.gaussian import _many as many
 
 
 def test_linear_functions_give_wicks_theorem():
@@ -120,6 +121,18 @@ def test_arrays_that_vanish_by_parity_and_kernels_of_float32_are_ordinary():
     assert np.abs(found).max() < 1e-6
 
 
+@pytest.mark.parametrize("name", ["tanh", "relu"])
+def test_pieces_of_the_integral_change_nothing(name, monkeypatch):
+    K = covariance(3, 3, seed=4)
+    whole = products(name, [(0, 1, 0)], K, rtol=1e-5)[0]
+    for function in (many._smooth, many._kinked):
+        function.clear_cache()
+    monkeypatch.setattr(many, "_POINTS", 5000)
+    np.testing.assert_allclose(products(name, [(0, 1, 0)], K, rtol=1e-5)[0], whole, rtol=1e-12, atol=1e-14)
+    for function in (many._smooth, many._kinked):
+        function.clear_cache()
+
+
 def test_products_that_miss_their_tolerance_say_so():
     K = np.array([[1.0, 0.9999], [0.9999, 1.0]])
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):
@@ -134,6 +147,7 @@ def test_products_that_miss_their_tolerance_say_so():
         ([(0, 0)], [[1.0, 0.5], [0.4, 1.0]], "not symmetric"),
         ([(0,) * 5], np.eye(2), "one to four"),
         ([(4, 0)], np.eye(2), "at most 3"),
+        ([], np.eye(2), "not empty"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(patterns, K, message):

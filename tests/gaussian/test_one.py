@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from neft import activation
 from neft.gaussian import AccuracyWarning, Powers, deltas, expect, moment, moments, rule
+from neft.gaussian._one import _checked_powers
 
 
 def _rows(name):
@@ -98,6 +99,17 @@ def test_the_rule_can_be_differentiated_also_across_a_kink():
     assert slope == pytest.approx(float(exact), rel=1e-11)
 
 
+def test_a_variance_of_zero_gives_the_value_at_the_origin_in_both_precisions():
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            found = moments(activation("softplus"), [Powers(s=1), Powers(s1=2)], jnp.zeros(2))
+            relu = moments(activation("relu"), [Powers(s=2), Powers(s=1, s1=1)], jnp.zeros(()))
+        np.testing.assert_allclose(found, [[np.log(2)] * 2, [0.25] * 2], rtol=1e-6)
+        np.testing.assert_array_equal(relu, [0.0, 0.0])
+    assert float(moment("relu", Powers(s1=1, s2=1), 0.0)) == np.inf  # the density of z at its kink
+    assert float(moment("hard_tanh", Powers(s1=1, s2=1), 0.0)) == 0.0
+
+
 def test_the_callers_precision_is_left_alone():
     before = jax.config.jax_enable_x64
     assert expect(jnp.tanh, 1.0).dtype == np.float64
@@ -129,6 +141,9 @@ def test_an_integrand_that_is_not_finite_is_refused_and_never_nan():
         (lambda: expect(lambda z: z[:-1], 1.0), "must act elementwise"),
         (lambda: expect(lambda z: np.where(np.abs(z) < 1, np.inf, z), 1.0), "f is not finite"),
         (lambda: expect(np.tanh, 1.0, rtol=0.0), "rtol is 0"),
+        (lambda: moment("tanh", Powers(s=2), 1.0, rtol=-1.0), "rtol is -1"),
+        (lambda: moment("tanh", Powers(s=-2), 1.0), "powers.s is -2"),
+        (lambda: _checked_powers((2, 0)), "must be Powers"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(call, message):

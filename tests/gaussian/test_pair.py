@@ -5,6 +5,7 @@ from helpers import NAMES, covariance, gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from scipy import special
 
 from neft import activation
 from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
@@ -97,12 +98,58 @@ def test_a_function_that_changes_fast_is_resolved_without_being_told():
     assert float(pair(steep, 1.0, 1.0, 0.3)) == pytest.approx(exact, rel=1e-10)
 
 
-def test_an_undeclared_kink_says_so_and_one_at_0_is_found():
+def test_undeclared_kinks_are_found():
+    for name, function in (("hard_tanh", lambda z: jnp.clip(z, -1, 1)), ("relu", lambda z: jnp.maximum(z, 0.0))):
+        own = activation(function, name=f"own {name}")
+        assert [k.order for k in own.kinks] == [k.order for k in activation(name).kinks]
+        assert float(pair(own, 1.0, 1.0, 0.3)) == pytest.approx(float(pair(name, 1.0, 1.0, 0.3)), rel=1e-9)
+
+
+def test_a_function_too_wild_for_the_quadrature_says_so():
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):
-        pair(lambda z: jnp.clip(z, -1, 1), 1.0, 1.0, 0.3)
-    own = activation(lambda z: jnp.maximum(z, 0.0), name="own relu")
-    assert own.kinks[0].order == 1
-    assert float(pair(own, 1.0, 1.0, 0.3)) == pytest.approx(float(pair("relu", 1.0, 1.0, 0.3)), rel=1e-9)
+        pair(lambda z: jnp.sin(3e4 * z), 1.0, 1.0, 0.3)
+
+
+@pytest.mark.parametrize(("K1", "K2"), [(30.0, 45.0), (1e3, 700.0), (1e4, 9e3)])
+@pytest.mark.parametrize("name", ["tanh", "silu"])
+def test_wide_pairs_of_moderate_correlation_agree_with_a_trapezoid_rule_in_the_plane(name, K1, K2):
+    # The poles of both lie at least π/2 off the real axis: this step leaves an error of 1e-13.
+    rho, step, jet = np.array([0.6, -0.3]), 0.3, {"tanh": np.tanh, "silu": lambda z: z * special.expit(z)}[name]
+    z1, z2 = (np.arange(-half, half + 1) * step for half in (int(8.5 * np.sqrt(K) / step) for K in (K1, K2)))
+    exact = []
+    for r in rho:
+        exponent = (z1[:, None] / np.sqrt(K1) - r * z2 / np.sqrt(K2)) ** 2 / (1 - r * r) + z2**2 / K2
+        density = np.exp(-exponent / 2)
+        exact.append(jet(z1) @ density @ jet(z2) / (2 * np.pi * np.sqrt(K1 * K2 * (1 - r * r))) * step**2)
+    found = pair(name, K1, K2, rho)
+    scale = np.sqrt(float(moment(name, Powers(s=2), K1) * moment(name, Powers(s=2), K2)))
+    assert np.abs(found - exact).max() < 1e-10 * scale
+
+
+def test_a_wave_of_ones_own_is_resolved_at_both_ends():
+    own = activation(lambda z: jnp.sin(z), name="own sin")
+    K = np.array([100.0, 1e4])
+    exact = -np.expm1(-2 * K) / 2
+    np.testing.assert_allclose(pair(own, K, K, 1.0), exact, rtol=1e-10)
+    np.testing.assert_allclose(pair(own, K, K, -1.0), -exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_derivatives_of_the_sine_return(order):
+    K, rho = np.array([0.3, 20.0, 400.0]), np.array([1.0, -0.7, 0.2])
+    np.testing.assert_array_equal(pair("sin", K, K, rho, order=order), pair("sin", K, K, rho, order=order - 2))
+
+
+def test_blocks_of_nodes_and_of_pairs_change_nothing(monkeypatch):
+    K, rho = np.linspace(0.5, 400, 9), np.linspace(-0.95, 0.9, 9)
+    whole = pair("tanh", K, K[::-1], rho)
+    monkeypatch.setattr("neft.gaussian._pair.block_size", lambda bytes_per_item, total: min(total, 4))
+    np.testing.assert_allclose(pair("tanh", K, K[::-1], rho), whole, rtol=1e-11)
+
+
+def test_results_may_be_written_to():
+    for name in ("relu", "tanh"):
+        pair(name, np.ones(2), 1.0, 0.5)[0] = 0.0
 
 
 def test_a_pair_that_misses_its_tolerance_says_so():
@@ -119,6 +166,8 @@ def test_a_pair_that_misses_its_tolerance_says_so():
         ((1.0, np.inf, 0.0), {}, "K2 holds inf"),
         ((np.ones(2), np.ones(3), 0.0), {}, "do not broadcast"),
         ((1.0, 1.0, 0.5), {"order": 4}, "order is 4"),
+        ((1.0, 1.0, 0.5), {"rtol": -1e-9}, "rtol is -1e-09"),
+        ((1.0, 1.0, 0.5), {"rtol": float("nan")}, "rtol is nan"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(arguments, options, message):

@@ -7,5 +7,5 @@ from ._one import deltas as deltas
 from ._one import expect as expect
 from ._one import moment as moment
 from ._one import moments as moments
-from ._one import rule as rule
 from ._pair import pair as pair
+from ._quadrature import rule as rule

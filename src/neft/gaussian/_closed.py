@@ -27,6 +27,8 @@ def closed_form(act: Activation, order: int) -> Form | None:
     if not act.named:
         return None
     name, _, parameters = act.name.rstrip(")").partition("(")
+    if name == "sin":
+        order %= 2  # σ'' = -σ, and a product of two loses the sign
     numbers = [float(p) for p in re.findall(r"[^,\s]+", parameters)]
     make = _FORMS.get(name)
     return None if make is None or order > 1 else make(*numbers)[order]

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ._one import in_units, unit_rule
+from ._quadrature import in_units, unit_rule
 
 _CHUNK = 40  # terms evaluated in one piece
 _CHAINS = 4  # independent Horner chains: one chain alone waits for its own latency

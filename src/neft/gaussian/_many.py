@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from .. import _check
@@ -31,6 +32,7 @@ _STENCIL = 8  # points of the interpolation of the innermost average
 # Steps in lengths of σ, and nodes between two breakpoints where there are kinks, tried in turn until two agree.
 _STEPS = (0.38, 0.3, 0.24, 0.19, 0.155, 0.125)
 _GAUSS = (6, 8, 11, 15)
+_POINTS = 2**21  # points of the integrand that are held at once
 
 
 @float64
@@ -58,6 +60,8 @@ def products(
     """
     act = _activation(activation)
     K = _covariance(K)
+    if isinstance(patterns, str) or not isinstance(patterns, Sequence) or not patterns:
+        raise ValueError(f"patterns is {patterns!r}, but must be a list of tuples of derivative orders, not empty.")
     patterns = [_pattern(act, p) for p in patterns]
     _check.real("rtol", rtol, above=0.0)
     # Refine on the hardest subset alone, then do all of them once.
@@ -134,7 +138,7 @@ def _covariance(K: Any) -> np.ndarray:
 
 
 def _pattern(act: Activation, pattern: Orders) -> Orders:
-    if not 1 <= len(pattern) <= 4:
+    if not isinstance(pattern, Sequence) or not 1 <= len(pattern) <= 4:
         raise ValueError(f"patterns hold {pattern!r}, but each must have one to four derivative orders.")
     orders = tuple(_check.integer("each order in patterns", n, at_least=0, at_most=3) for n in pattern)
     for kink in act.kinks:
@@ -260,18 +264,26 @@ def _smooth(
     size = len(grids)
     weights = [jnp.exp(-x * x / 2) * ((x[-1] - x[0]) / (len(x) - 1) / math.sqrt(2 * math.pi)) for x in grids]
 
-    def mean(i: int, until: int) -> Array:
+    def mean(axes: list[Array], i: int) -> Array:
         total = jnp.zeros(())
-        for j in range(until):
-            total = total[..., None] + L[i, j] * grids[j]
+        for j, x in enumerate(axes):
+            total = total[..., None] + L[i, j] * x
         return total
 
     def tensor(lists: tuple) -> Array:
         inner = table[:, None] + L[-1, -1] * grids[-1]
         averaged = (_features(act, lists[-1], inner) * weights[-1]).sum(-1)
-        inside = _interpolate(table, averaged, mean(size - 1, size - 1))
+        if size == 1:
+            return _interpolate(table, averaged, jnp.zeros(()))
+        points = math.prod(len(x) for x in grids[1:-1]) * math.prod(map(len, lists[1:]))
+        return _summed(lambda x, w: outer(lists, averaged, [x, *grids[1:]], [w, *weights[1:]]), *first, points)
+
+    first = grids[0], weights[0]
+
+    def outer(lists: tuple, averaged: Array, axes: list[Array], weights: list[Array]) -> Array:
+        inside = _interpolate(table, averaged, mean(axes[: size - 1], size - 1))
         for i in range(size - 2, -1, -1):
-            here = _features(act, lists[i], mean(i, i + 1)) * weights[i]
+            here = _features(act, lists[i], mean(axes[: i + 1], i)) * weights[i]
             # Features here and features inside, over x_1..x_i, are summed over x_i.
             flat = inside.reshape(-1, *here.shape[1:])
             summed = jnp.einsum("f...x,g...x->fg...", here, flat)
@@ -279,6 +291,16 @@ def _smooth(
         return inside
 
     return [tensor(lists) for lists in features]
+
+
+def _summed(part: Callable[[Array, Array], Array], x: Array, w: Array, points: int) -> Array:
+    # part(x, w) is a sum over the nodes x, each of which costs so many points: done in pieces that stay in memory.
+    count = min(len(x), max(1, _POINTS // points))
+    if count == len(x):
+        return part(x, w)
+    short = -len(x) % count
+    x, w = jnp.pad(x, (0, short), mode="edge"), jnp.pad(w, (0, short))
+    return lax.map(lambda piece: part(*piece), (x.reshape(-1, count), w.reshape(-1, count))).sum(0)
 
 
 def _interpolate(table: Array, values: Float[Array, "features points"], at: Array) -> Array:
@@ -310,25 +332,35 @@ def _kinked(
     """
     size = L.shape[0]
     around = np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
-    points, point_weights = np.polynomial.legendre.leggauss(nodes)
+    unit, unit_weights = np.polynomial.legendre.leggauss(nodes)
 
-    def level(lists: tuple, d: int, means: Array) -> Array:
+    offsets = [[np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1) for d in range(size)]
+    counts = [nodes * (4 + len(kinks) * sum(map(len, offsets[d]))) for d in range(size)]
+
+    def level(lists: tuple, d: int, means: Array, together: int) -> Array:
+        # `together` of these calls are made at once.
         slopes = L[d:, d]
         moves = jnp.abs(slopes) > 1e-12
         # A variable that does not move with x_d has no break in it: push its break out of reach.
         divisor, far = jnp.where(moves, slopes, 1.0), jnp.where(moves, 0.0, 2 * _REACH)
         width = jnp.sqrt((L[d:, d + 1 :] ** 2).sum(axis=1))
-        offsets = [np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1)
-        breaks = [(k - means[i] + width[i] * offsets[i]) / divisor[i] + far[i] for k in kinks for i in range(size - d)]
+        shifts = [width[i] * offsets[d][i] - means[i] for i in range(size - d)]
+        breaks = [(k + shifts[i]) / divisor[i] + far[i] for k in kinks for i in range(size - d)]
         edges = [jnp.linspace(-_REACH, _REACH, 5), *(jnp.clip(b, -_REACH, _REACH) for b in breaks)]
         edges = jnp.sort(jnp.concatenate(edges))
         half = (edges[1:] - edges[:-1])[:, None] / 2
-        x = (edges[:-1, None] + half * (1 + points)).ravel()
-        w = (half * point_weights).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-        here = _features(act, lists[d], means[0] + slopes[0] * x) * w
+        x = (edges[:-1, None] + half * (1 + unit)).ravel()
+        w = (half * unit_weights).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
         if d == size - 1:
-            return here.sum(-1)
-        inside = jax.vmap(lambda t: level(lists, d + 1, means[1:] + slopes[1:] * t))(x)
-        return jnp.tensordot(here, inside, axes=(1, 0))
+            return (_features(act, lists[d], means[0] + slopes[0] * x) * w).sum(-1)
+        points = together * math.prod(counts[d + 1 :]) * len(lists[-1])
+        many = together * min(len(x), max(1, _POINTS // points))
 
-    return [level(lists, 0, jnp.zeros(size)) for lists in features]
+        def part(x: Array, w: Array) -> Array:
+            here = _features(act, lists[d], means[0] + slopes[0] * x) * w
+            inside = jax.vmap(lambda t: level(lists, d + 1, means[1:] + slopes[1:] * t, many))(x)
+            return jnp.tensordot(here, inside, axes=(1, 0))
+
+        return _summed(part, x, w, points)
+
+    return [level(lists, 0, jnp.zeros(size), 1) for lists in features]

@@ -12,14 +12,8 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._activation import Activation, Kink, activation
-from .._blocks import block_size, blocks
 from .._precision import float64
-from ._accuracy import warn_missed
-
-_REACH = 13.0  # standard deviations; beyond them the weight is below 1e-37
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_PANELS = 16
-_MOST_PANELS = 2048
+from ._quadrature import PANELS, elementwise, refined, rule
 
 
 class Powers(NamedTuple):
@@ -34,65 +28,6 @@ class Powers(NamedTuple):
     s2: int = 0
     s3: int = 0
     z: int = 0
-
-
-def rule(
-    K: Float[Array, "*shape"] | float,
-    *,
-    kinks: Sequence[float] = (),
-    length: float = 1.0,
-    oscillates: bool = False,
-    panels: int = _PANELS,
-) -> tuple[Float[Array, "*shape nodes"], Float[Array, "*shape nodes"]]:
-    """Nodes z and weights w with ⟨f⟩ ≈ Σ w f(z) over z ~ N(0, K): a pure function of K, for jit, vmap and grad.
-
-    Gauss-Legendre panels in the coordinate t of z = c·sinh(t), cut at the kinks. A function that changes over `length`
-    near the origin and settles to a polynomial is resolved at every K, however much wider the Gaussian is; one that
-    oscillates gets panels of equal width.
-
-    Args:
-        K: the variance, ≥ 0.
-        kinks: positions where f or one of its derivatives jumps.
-        length: distance over which f changes.
-        oscillates: whether f keeps changing at large |z|.
-        panels: number of panels between two kinks; each has 16 nodes.
-
-    >>> z, w = rule(2.0)
-    >>> round(float((w * z**2).sum()), 5)
-    2.0
-    """
-    spread = jnp.sqrt(jnp.asarray(K, dtype=float))
-    x, w = unit_rule(jnp, spread, in_units(jnp, kinks, spread), length=length, oscillates=oscillates, panels=panels)
-    return spread[..., None] * x, w
-
-
-def in_units(xp: Any, kinks: Sequence[float], spread: Any) -> list[Any]:
-    """Where the kinks are in x = z/spread: far away for a small spread, but at 0 for a kink at 0."""
-    return [k / xp.maximum(spread, 1e-150) for k in sorted(set(kinks))]
-
-
-def unit_rule(
-    xp: Any, spread: Any, breaks: Sequence[Any], *, length: float, oscillates: bool = False, panels: int = _PANELS
-) -> Any:
-    """The same rule for x = z/spread, cut at the increasing `breaks` of the spread's shape.
-
-    `xp` is jax.numpy, or numpy where the host refines without compiling anything.
-    """
-    spread = spread[..., None]
-    far = _REACH * xp.ones_like(spread)
-    c = far if oscillates else xp.minimum(length / xp.maximum(spread, 1e-150), far)
-    end = xp.arcsinh(_REACH / c)
-    # Breaks out of reach make empty segments.
-    edges = xp.stack([-end, *(xp.clip(xp.arcsinh(b[..., None] / c), -end, end) for b in breaks), end])
-    width = (edges[1:] - edges[:-1]) / panels
-    left = edges[:-1] + width * np.arange(panels)
-    t = xp.moveaxis(left[..., None] + width[..., None] * ((_NODES + 1) / 2), 0, -3)
-    step = xp.moveaxis(width[..., None] * (_WEIGHTS / 2), 0, -3)
-    c = c[..., None, None]
-    x = c * xp.sinh(t)
-    w = xp.exp(-x * x / 2) * (c * xp.cosh(t) * step / math.sqrt(2 * math.pi))
-    flat = (*x.shape[:-3], -1)
-    return x.reshape(flat), w.reshape(flat)
 
 
 @float64
@@ -120,6 +55,8 @@ def expect(
     12.0
     """
     K = _check.array("K", K, at_least=0.0)
+    if not isinstance(kinks, Sequence | np.ndarray):
+        raise ValueError(f"kinks is {kinks!r}, but must be a sequence of positions, such as ({kinks!r},).")
     positions = [_check.real("position of a kink", k.position if isinstance(k, Kink) else k) for k in kinks]
     _check.real("rtol", rtol, above=0.0)
 
@@ -133,7 +70,7 @@ def expect(
         return np.broadcast_to(values, z.shape)
 
     options = {"kinks": positions, "length": _check.real("length", length, above=0.0)}
-    return _refined(integrand, K, options, rtol, "expect")
+    return refined(integrand, K, options, rtol, "expect")
 
 
 @float64
@@ -150,6 +87,8 @@ def moment(
     """
     act = activation(of)
     K = _check.array("K", K, at_least=0.0)
+    powers = _checked_powers(powers)
+    _check.real("rtol", rtol, above=0.0)
     spikes = deltas(act, powers)
     options = {"kinks": [k.position for k in act.kinks], "length": act.length, "oscillates": act.oscillates}
 
@@ -157,8 +96,14 @@ def moment(
         orders = [n for n in range(4) if powers[n]]
         return _monomial(np, {n: elementwise(act.derivative(n), z) for n in orders}, powers, z)
 
-    smooth = _refined(integrand, K, options, rtol, f"moment of {act.name}")
+    smooth = refined(integrand, K, options, rtol, f"moment of {act.name}")
     return np.asarray(smooth + np.asarray(_delta_part(spikes, jnp.asarray(K))))
+
+
+def _checked_powers(powers: Any) -> Powers:
+    if not isinstance(powers, Powers):
+        raise ValueError(f"powers is {powers!r}, but must be Powers(s=…, s1=…, s2=…, s3=…, z=…).")
+    return Powers(*(_check.integer(f"powers.{name}", n, at_least=0) for name, n in zip(Powers._fields, powers)))
 
 
 def moments(
@@ -167,9 +112,11 @@ def moments(
     """Several moments of one activation on shared nodes: the pure function beneath `moment`, for jit, vmap and grad.
 
     `panels` is static; the default serves every named activation at K from 1e-6 to 1e4 (an oscillating one to 1e3).
+    The precision is that of K and of the configuration: 1e-12 of ⟨|f|⟩ needs float64. At K = 0 the value is that of the
+    integrand at the origin, but the derivative in K is NaN: √K has none there.
     """
     kinks = [k.position for k in act.kinks]
-    count = panels or (64 * _PANELS if act.oscillates else _PANELS)
+    count = panels or (64 * PANELS if act.oscillates else PANELS)
     z, w = rule(K, kinks=kinks, length=act.length, oscillates=act.oscillates, panels=count)
     derivatives = {n: act.derivative(n)(z) for n in range(4) if any(p[n] for p in powers)}
     return jnp.stack(
@@ -239,51 +186,3 @@ def _monomial(xp: Any, derivatives: Mapping[int, Any], powers: Powers, z: Any) -
         if powers[n]:
             value = value * derivative ** powers[n]
     return value
-
-
-def elementwise(function: Callable, z: np.ndarray) -> np.ndarray:
-    """function(z) by compiled code that sees one shape only, so that it compiles once however many nodes there are."""
-    compiled, flat, chunk = _compiled(function), z.ravel(), 4096
-    padded = np.pad(flat, (0, -len(flat) % chunk), mode="edge").reshape(-1, chunk)
-    return np.concatenate([np.asarray(compiled(part)) for part in padded])[: len(flat)].reshape(z.shape)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(function: Callable) -> Callable:
-    return jax.jit(function)
-
-
-def _refined(f: Callable, K: np.ndarray, options: dict, rtol: float, what: str) -> np.ndarray:
-    flat, result, worst = K.ravel(), np.empty(K.size), 0.0
-    for part in blocks(K.size, block_size(2 * 16 * 8 * _MOST_PANELS, K.size)):
-        coarse, _ = _integral(f, flat[part], options, _PANELS // 2)
-        panels = _PANELS
-        while True:
-            fine, size = _integral(f, flat[part], options, panels)
-            if not np.isfinite(size).all():
-                raise ValueError(f"{what} does not exist: its integrand is not finite.")
-            error = float(np.max(np.abs(fine - coarse) / np.where(size > 0, size, 1.0), initial=0.0))
-            if error <= rtol or panels >= _MOST_PANELS:
-                break
-            coarse, panels = fine, 2 * panels
-        result[part], worst = fine, max(worst, error, _share_at_the_ends(f, flat[part], options))
-    if worst > rtol:
-        warn_missed(what, worst, rtol)
-    return result.reshape(K.shape)
-
-
-def _share_at_the_ends(f: Callable, K: np.ndarray, options: dict) -> float:
-    # What lies beyond the reach is lost at every refinement alike; the last panels within it tell how much that may be.
-    spread, rest = np.sqrt(K), {name: value for name, value in options.items() if name != "kinks"}
-    x, w = unit_rule(np, spread, in_units(np, options["kinks"], spread), **rest, panels=_PANELS)
-    part = w * np.abs(f(spread[..., None] * x))
-    total = part.sum(-1)
-    return float(np.max((part * (np.abs(x) > _REACH - 1)).sum(-1) / np.where(total > 0, total, 1.0), initial=0.0))
-
-
-def _integral(f: Callable, K: np.ndarray, options: dict, panels: int) -> tuple[np.ndarray, np.ndarray]:
-    spread, rest = np.sqrt(K), {name: value for name, value in options.items() if name != "kinks"}
-    x, w = unit_rule(np, spread, in_units(np, options["kinks"], spread), **rest, panels=panels)
-    z = spread[..., None] * x
-    values = f(z)
-    return (w * values).sum(-1), (w * np.abs(values)).sum(-1)

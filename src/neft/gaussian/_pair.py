@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from .._precision import float64
 from . import _hermite
 from ._accuracy import warn_missed
 from ._closed import closed_form
-from ._one import _refined, elementwise
+from ._quadrature import MOST_PANELS, PANELS, elementwise, refined
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
 
 _LADDER = (256, 1024, 4096)  # numbers of Hermite terms to try
@@ -58,6 +59,7 @@ def pair(
     order = _check.integer("order", order, at_least=0, at_most=3)
     K1, K2 = (_check.array(name, value, at_least=0.0) for name, value in (("K1", K1), ("K2", K2)))
     rho = _correlations(rho)
+    _check.real("rtol", rtol, above=0.0)
     try:
         shape = np.broadcast_shapes(K1.shape, K2.shape, rho.shape)
     except ValueError:
@@ -71,7 +73,7 @@ def pair(
         )
     form = closed_form(act, order)
     if form is not None:
-        return np.broadcast_to(np.asarray(form(jnp.asarray(K1), jnp.asarray(K2), jnp.asarray(rho))), shape)
+        return np.array(np.broadcast_to(form(jnp.asarray(K1), jnp.asarray(K2), jnp.asarray(rho)), shape))
     if 0 in shape:
         return np.zeros(shape)
     length = act.length if math.isfinite(act.length) else 1.0
@@ -127,7 +129,7 @@ def _resolved(of: _Integrand, variances: np.ndarray, rtol: float) -> _Integrand:
     # length says, or has a kink nobody declared, would look converged to the expansion alone.
     chosen = variances[np.unique(np.linspace(0, len(variances) - 1, 3).astype(int))]
     options = {"kinks": list(of.kinks), "length": of.length}
-    exact = _refined(lambda z: elementwise(of.f, z) ** 2, chosen, options, max(rtol, 1e-12), "pair")
+    exact = refined(lambda z: elementwise(of.f, z) ** 2, chosen, options, max(rtol, 1e-12), "pair")
     error = math.inf
     for _ in range(6):
         square = _coefficients(of, chosen, _LADDER[0])[1]
@@ -139,13 +141,19 @@ def _resolved(of: _Integrand, variances: np.ndarray, rtol: float) -> _Integrand:
     return of
 
 
-def _coefficients(of: _Integrand, K: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
-    rule = _hermite.shared_rule(float(K.max()), of.kinks, of.length, terms)
+def _coefficients(of: _Integrand, K: np.ndarray, terms: int, widest: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rule = _hermite.shared_rule(max(widest, float(K.max())), of.kinks, of.length, terms)
     if rule is None:
         a, square = _hermite.kinked_coefficients(of.f, jnp.asarray(K), of.kinks, of.length, terms)
-    else:
-        a, square = _hermite.shared_coefficients(of.f, jnp.asarray(K), *map(jnp.asarray, rule), terms)
-    return np.asarray(a), np.asarray(square)
+        return np.asarray(a), np.asarray(square)
+    # Wide variances need many nodes: neither the table of Hermite functions nor that of f is held for all of them.
+    sums = None
+    for part in blocks(len(rule[0]), block_size(8 * (3 * terms + 2 * len(K)), len(rule[0]))):
+        nodes = (jnp.asarray(r[part]) for r in rule)
+        pieces = _hermite.shared_coefficients(of.f, jnp.asarray(K), *nodes, terms)
+        sums = pieces if sums is None else jax.tree.map(jnp.add, sums, pieces)
+    assert sums is not None
+    return np.asarray(sums[0]), np.asarray(sums[1])
 
 
 def _plan(of: _Integrand, variances: np.ndarray, size: np.ndarray, below: float, rtol: float) -> tuple[int, float]:
@@ -171,31 +179,52 @@ def _plan(of: _Integrand, variances: np.ndarray, size: np.ndarray, below: float,
 
 
 def _by_hermite(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, terms: int) -> np.ndarray:
-    distinct, where = np.unique(np.concatenate([K1.ravel(), K2.ravel()]), return_inverse=True)
-    a, start, step = _hermite.sorted_terms(_coefficients(of, distinct, terms)[0])
-    first, second = where[: K1.size].reshape(K1.shape), where[K1.size :].reshape(K2.shape)
+    widest = float(max(K1.max(), K2.max()))
+    if rho.ndim == 2 and K1.shape == (rho.shape[0], 1) and K2.shape == (1, rho.shape[1]):
+        a1, a2, start, step = _both_terms(of, K1[:, 0], K2[0], terms, widest)
+        return np.asarray(_hermite.outer_sum(a1, a2, jnp.asarray(rho), start, step))
+    first, second = (np.broadcast_to(K, rho.shape).ravel() for K in (K1, K2))
+    flat, result = rho.ravel(), np.empty(rho.size)
+    for part in blocks(rho.size, block_size(8 * 8 * terms, rho.size)):
+        a1, a2, start, step = _both_terms(of, first[part], second[part], terms, widest)
+        result[part] = _hermite.flat_sum(a1, a2, jnp.asarray(flat[part]), start, step)
+    return result
+
+
+def _both_terms(
+    of: _Integrand, K1: np.ndarray, K2: np.ndarray, terms: int, widest: float
+) -> tuple[_hermite.Terms, _hermite.Terms, int, int]:
+    # The coefficients of each distinct variance once, laid out for both sides.
+    distinct, where = np.unique(np.concatenate([K1, K2]), return_inverse=True)
+    # Blocks differ in how many are distinct: round up, so that compiled code is found again.
+    distinct = np.pad(distinct, (0, 2 ** math.ceil(math.log2(len(distinct))) - len(distinct)), mode="edge")
+    a, start, step = _hermite.sorted_terms(_coefficients(of, distinct, terms, widest)[0])
 
     def pick(index: np.ndarray) -> _hermite.Terms:
         return _hermite.Terms(*(jnp.asarray(part[:, index]) for part in a))
 
-    if rho.ndim == 2 and K1.shape == (rho.shape[0], 1) and K2.shape == (1, rho.shape[1]):
-        return np.asarray(_hermite.outer_sum(pick(first[:, 0]), pick(second[0]), jnp.asarray(rho), start, step))
-    first, second = (np.broadcast_to(index, rho.shape).ravel() for index in (first, second))
-    flat, result = rho.ravel(), np.empty(rho.size)
-    for part in blocks(rho.size, block_size(4 * 8 * terms, rho.size)):
-        result[part] = _hermite.flat_sum(pick(first[part]), pick(second[part]), jnp.asarray(flat[part]), start, step)
-    return result
+    return pick(where[: len(K1)]), pick(where[len(K1) :]), start, step
 
 
 def _by_line(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float) -> np.ndarray:
-    result, panels = np.empty(len(rho)), 16
+    def solve(rows: slice | np.ndarray, panels: int) -> np.ndarray:
+        arguments = [jnp.asarray(v[rows]) for v in (K1, K2, rho)]
+        return np.asarray(aligned(of.f, *arguments, **of.options, panels=panels))
+
+    # The widest are the hardest, and say how many panels all of them get.
+    widest, panels, error = np.argsort(np.maximum(K1, K2))[-2:], PANELS, math.inf
+    coarse = solve(widest, panels)
+    while panels < MOST_PANELS:
+        fine = solve(widest, 2 * panels)
+        error = _relative_to_squares(of, (K1[widest], K2[widest]), fine - coarse, panels)
+        if error <= rtol:
+            break
+        coarse, panels = fine, 2 * panels
+    if error > rtol:
+        warn_missed("pair", error, rtol)
+    result = np.empty(len(rho))
     for part in blocks(len(rho), block_size(8 * 8 * panels * 16 * (2 * len(of.kinks) + 1), len(rho))):
-        arguments = [jnp.asarray(v[part]) for v in (K1, K2, rho)]
-        result[part] = aligned(of.f, *arguments, **of.options, panels=panels)
-    widest = np.argsort(np.maximum(K1, K2))[-2:]
-    finer = [jnp.asarray(v[widest]) for v in (K1, K2, rho)]
-    again = np.asarray(aligned(of.f, *finer, **of.options, panels=2 * panels))
-    _say_if_missed(of, (K1[widest], K2[widest]), again - result[widest], rtol)
+        result[part] = solve(part, panels)
     return result
 
 
@@ -216,14 +245,17 @@ def _by_quadrature(of: _Integrand, K1: np.ndarray, K2: np.ndarray, rho: np.ndarr
         worst = group[np.argsort(np.maximum(K1, K2)[group] * (1 - np.abs(rho[group])))[-2:]]
         finer = [jnp.asarray(v[worst]) for v in (K1, K2, rho)]
         again = np.asarray(rotated(of.f, *finer, **of.options, panels=panels, refine=2))
-        _say_if_missed(of, (K1[worst], K2[worst]), again - result[worst], rtol)
+        error = _relative_to_squares(of, (K1[worst], K2[worst]), again - result[worst])
+        if error > rtol:
+            warn_missed("pair", error, rtol)
     return result
 
 
-def _say_if_missed(of: _Integrand, variances: tuple[np.ndarray, ...], differences: np.ndarray, rtol: float) -> None:
-    one = jnp.ones(len(differences))
-    squares = [np.asarray(aligned(of.f, jnp.asarray(K), jnp.asarray(K), one, **of.options)) for K in variances]
+def _relative_to_squares(
+    of: _Integrand, variances: tuple[np.ndarray, ...], differences: np.ndarray, panels: int = PANELS
+) -> float:
+    # The largest difference in units of √(⟨f²⟩⟨f²⟩).
+    one, options = jnp.ones(len(differences)), {**of.options, "panels": panels}
+    squares = [np.asarray(aligned(of.f, jnp.asarray(K), jnp.asarray(K), one, **options)) for K in variances]
     scale = np.sqrt(squares[0] * squares[1])
-    error = float(np.max(np.abs(differences) / np.where(scale > 0, scale, 1.0)))
-    if error > rtol:
-        warn_missed("pair", error, rtol)
+    return float(np.max(np.abs(differences) / np.where(scale > 0, scale, 1.0)))
