@@ -3,10 +3,11 @@ import pickle
 
 import jax
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
-from helpers import NAMES, gold, numbers
-from hypothesis import given
+from helpers import NAMES, gold, numbers, one_sentence
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import neft
@@ -153,6 +154,7 @@ def test_two_spellings_of_one_function_agree(long, short):
 
 
 @given(st.floats(0.1, 5.0))
+@settings(deadline=None)
 def test_swish_scales_like_silu(beta):
     with jax.enable_x64(True):
         swish, silu = activation(f"swish({beta!r})"), activation("silu")
@@ -214,3 +216,30 @@ def test_only_derivatives_up_to_the_third_are_given(n):
 def test_names_are_all_known():
     assert all(activation(name).name.split("(")[0] == name for name in neft.activation_names())
     assert activation("relu").kinks == (Kink(0.0, 1, 1.0),)
+
+
+def test_the_singularity_of_mish_is_where_its_denominator_vanishes():
+    # z tanh(ln(1 + e^z)) = z (w² + 2w)/(w² + 2w + 2) with w = e^z.
+    with mp.workdps(40):
+        pole = mp.findroot(lambda z: mp.exp(2 * z) + 2 * mp.exp(z) + 2, mp.mpc(0.3, 2.4))
+        assert activation("mish").singularity == pytest.approx(float(abs(pole)), rel=1e-15)
+
+
+@pytest.mark.parametrize(("name", "far"), [("tanh", math.pi / 2), ("silu", math.pi), ("swish(2)", math.pi / 2)])
+def test_singularities_are_the_known_poles(name, far):
+    assert activation(name).singularity == pytest.approx(far, rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_elu_has_its_gradient_where_the_exponential_would_overflow(dtype):
+    elu = activation("elu(0.5)")
+    slopes = [float(jax.grad(elu)(jnp.asarray(z, dtype))) for z in (1000.0, 1e-3, -1.0, -1000.0)]
+    np.testing.assert_allclose(slopes, [1, 1, math.exp(-1) / 2, 0], rtol=1e-6)
+    assert float(elu.derivative(2)(jnp.asarray(1000.0, dtype))) == 0
+
+
+def test_coefficients_beyond_double_precision_are_refused():
+    steep = activation("swish(1e10)")
+    with one_sentence("order is 40", "at most 33"):
+        steep.taylor(40)
+    assert steep.taylor(33)[2] == pytest.approx(1e10 / 4) and np.isfinite(steep.taylor(33)).all()

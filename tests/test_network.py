@@ -264,3 +264,21 @@ def test_parameters_of_another_network_are_refused(other):
 def test_weights_that_are_not_transposed_are_refused():
     with one_sentence("params hold shapes [((3, 2), (2,))]", "[((2, 3), (2,))]"):
         MLP(widths=(3, 2)).apply([(np.ones((3, 2)), np.ones(2))], np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("key", "words"), [(0, "key is 0"), (None, "key is None"), (jax.random.split(jax.random.key(0), 3), "shape (3,)")]
+)
+def test_what_is_no_key_is_refused(unhinted, key, words):
+    with one_sentence(words, "jax.random.key"):
+        MLP(widths=(3, 2)).init(key)
+
+
+@pytest.mark.parametrize("dtype", [int, complex, "nonsense"])
+def test_parameters_are_real_numbers(dtype):
+    with one_sentence(f"dtype is {dtype!r}"):
+        MLP(widths=(3, 2)).init(jax.random.key(0), dtype=dtype)
+
+
+def test_hyperparameters_may_be_jax_arrays(unhinted):
+    assert MLP((3, 4, 2), C_W=jnp.array([1.0, 2.0])) == MLP((3, 4, 2), C_W=(1.0, 2.0))

@@ -2,8 +2,9 @@
 
 On |z| = r the trapezoid rule for a_k = ∮ f(z) z^(-k-1) dz / 2πi is a discrete Fourier transform. A function that is
 analytic inside the circle has no negative frequencies, so what stands there measures the error: rounding, aliasing, a
-singularity inside, or a function that is not analytic at all. Every coefficient is taken from the circle on which its
-own error is smallest.
+singularity inside, or a function that is not analytic at all. One thing escapes this: |z| is constant on each circle
+and looks like a number there, so circles must also agree with one another. Every coefficient is taken from the circle
+on which its own error is smallest.
 """
 
 import dataclasses
@@ -17,6 +18,8 @@ import numpy as np
 _POINTS = 1024
 _RADII = np.geomspace(1e-3, 1e3, 241)
 _ANALYTIC = 1e-8
+HIGHEST = _POINTS // 2 - 1
+"""The highest order that the points on a circle tell."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,20 +30,23 @@ class Circles:
         radii: the radii, increasing, shape (circles,).
         coefficients: a_k r^k for k < points/2, shape (circles, points/2).
         noise: the largest coefficient found at negative frequencies, shape (circles,).
-        singularity: estimated distance to the nearest singularity; 0 where the function is not analytic at 0.
+        singularity: estimated distance to the nearest singularity; infinity where none shows up to radius 1000, or
+            up to where the function passes 1e150.
+        beyond: the first radius that is not among them.
     """
 
     radii: np.ndarray
     coefficients: np.ndarray
     noise: np.ndarray
     singularity: float
+    beyond: float
 
 
 def circles(function: Callable) -> Circles:
     """The function's Fourier coefficients on circles with radii from 1e-3 up to its singularity, or to 1e3."""
     unit = np.exp(2j * np.pi * np.arange(_POINTS) / _POINTS)
     try:
-        with jax.enable_x64(True), np.errstate(all="ignore"):
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True), np.errstate(all="ignore"):
             values = np.asarray(function(jnp.asarray(_RADII[:, None] * unit)), dtype=np.complex128)
     except Exception as error:  # whatever a user's function raises for complex numbers
         raise ValueError(
@@ -54,20 +60,35 @@ def circles(function: Callable) -> Circles:
     noise = np.abs(transform[:, half:]).max(axis=1, initial=0.0) + np.finfo(float).eps * largest
     # Beyond a singularity the transform gives a Laurent series with other coefficients: keep the circles before it.
     analytic = _leading(noise <= _ANALYTIC * largest)
-    spectrum = transform[:analytic, :half]
-    return Circles(_RADII[:analytic], spectrum, noise[:analytic], _singularity(_RADII[:analytic], spectrum, inside))
+    spectrum, noise = transform[:analytic, :half], noise[:analytic]
+    differs = _differs(_RADII[:analytic], spectrum, noise)
+    # A singularity too weak for the noise changes the coefficients once; what depends on |z| changes them all along.
+    analytic = 0 if differs.sum() > 2 else 1 + _leading(~differs) if analytic else 0
+    radii, spectrum = _RADII[:analytic], spectrum[:analytic]
+    beyond = float(_RADII[analytic]) if analytic < len(_RADII) else float("inf")
+    return Circles(radii, spectrum, noise[:analytic], _singularity(radii, spectrum, inside), beyond)
 
 
-def coefficients(on: Circles, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """The coefficients a_0..a_order and their estimated errors (infinite where there is no circle)."""
+def _differs(radii: np.ndarray, spectrum: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """For each circle but the first, whether a coefficient differs from the one before by more than noise."""
+    if not len(radii):
+        return np.zeros(0, bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        grown = (radii[1:] / radii[:-1])[:, None] ** np.arange(spectrum.shape[1])
+        difference = np.abs(spectrum[1:] - grown * spectrum[:-1])
+        return (difference > 100 * (noise[1:, None] + grown * noise[:-1, None])).any(axis=1)
+
+
+def coefficients(on: Circles, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The coefficients a_0..a_order, their estimated errors (infinite without a circle) and radii they come from."""
     k = np.arange(order + 1)
     if not len(on.radii):
-        return np.zeros(order + 1), np.full(order + 1, np.inf)
+        return np.zeros(order + 1), np.full(order + 1, np.inf), np.ones(order + 1)
     with np.errstate(over="ignore", under="ignore"):
         powers = on.radii[:, None] ** -k.astype(float)
         errors = on.noise[:, None] * powers
     best = errors.argmin(axis=0)
-    return np.real(on.coefficients[best, k]) * powers[best, k], errors[best, k]
+    return np.real(on.coefficients[best, k]) * powers[best, k], errors[best, k], on.radii[best]
 
 
 def _singularity(radii: np.ndarray, spectrum: np.ndarray, inside: int) -> float:

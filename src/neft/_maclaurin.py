@@ -87,8 +87,16 @@ def monomial(power: int, order: int, factor: float = 1.0) -> list[float]:
 
 
 def rounded(series: list[Fraction] | list[float], factor: float = 1.0) -> np.ndarray:
-    """The coefficients as float64."""
-    return np.array([float(c) * factor for c in series])
+    """The coefficients as float64, or a refusal where that cannot hold them."""
+    numbers = []
+    for k, c in enumerate(series):
+        try:
+            numbers.append(float(c) * factor)
+        except OverflowError:
+            raise ValueError(
+                f"order is {len(series) - 1}, but must be at most {k - 1} for coefficients that float64 can hold."
+            ) from None
+    return np.array(numbers)
 
 
 def _constant(value: int, order: int) -> list[Fraction]:

@@ -72,8 +72,18 @@ class MLP:
     def init(self, key: Array, dtype: Any = None) -> tuple[Layer, ...]:
         """Random Gaussian parameters, one `Layer` per layer, in JAX's default float type unless `dtype` is given."""
         dtype = jnp.zeros(()).dtype if dtype is None else dtype
+        try:
+            if not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
+                raise TypeError
+        except TypeError:
+            raise ValueError(f"dtype is {dtype!r}, but must be a type of real floating-point numbers.") from None
+        try:
+            keys = jax.random.split(key, self.depth)
+        except (TypeError, ValueError):
+            given = f"has shape {np.shape(key)}" if np.ndim(key) else f"is {key!r}"
+            raise ValueError(f"key {given}, but must be one key such as jax.random.key(0).") from None
         layers = []
-        for l, layer_key in enumerate(jax.random.split(key, self.depth)):
+        for l, layer_key in enumerate(keys):
             fan_in, fan_out = self.widths[l], self.widths[l + 1]
             key_W, key_b = jax.random.split(layer_key)
             W = jax.random.normal(key_W, (fan_out, fan_in), dtype) * math.sqrt(self.C_W[l] / fan_in)
@@ -161,7 +171,7 @@ def _widths(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _is_list(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | jax.Array):
         return value.ndim == 1
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 

@@ -1,7 +1,5 @@
 """A user's own activation: what can be found out about a function that is only known as a program."""
 
-import contextlib
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -11,62 +9,152 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _cauchy, _check
-from ._activation import Activation, Kink, derivative_of
+from . import _cauchy, _check, _kinks
+from ._activation import Activation, Kink
 
 _PROBES = np.array([1e-3, 0.1, 0.37, 1.0, 2.3, 5.1])
+# Rows of probes: z, -z and the doubled and otherwise scaled ones.
+_FACTORS = np.array([1.0, -1.0, 2.0, -2.0, 3.7, -3.7])
+_WIDE = np.linspace(-10.0, 10.0, 403)
+_NEIGHBOURS = 8
 
 
-def own(function: Callable, name: str, kinks: tuple) -> Activation:
+def own(function: Callable, name: Any, kinks: Any) -> Activation:
     """The activation of a function, with its parity, scale invariance, kinks and singularity as far as they show."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name is {name!r}, but must be a text for what the activation is called.")
     try:
-        with jax.enable_x64(True):
-            shape = jax.eval_shape(function, jax.ShapeDtypeStruct((2, 6), jnp.float64)).shape
-            # Rows: z, -z, 2z, -2z.
-            z = jnp.asarray(np.outer([1, -1, 2, -2], _PROBES))
-            right, left, *doubled = np.asarray(function(z), float) if shape == (2, 6) else [z] * 4
-    except Exception as error:
-        raise ValueError(f"activation {name!r} cannot be traced by JAX: {_first_line(error)}.") from None
-    if shape != (2, 6):
-        raise ValueError(f"activation {name!r} maps an array of shape (2, 6) to {shape}, but must act elementwise.")
-    if not (np.isfinite(right).all() and np.isfinite(left).all()):
-        raise ValueError(f"activation {name!r} is not finite near the origin, but must be on the whole real line.")
+        declared = tuple(kinks)
+    except TypeError:
+        raise ValueError(f"kinks is {kinks!r}, but must list positions or triples (position, order, jump).") from None
+    try:
+        hash(function)
+    except TypeError:  # such as an Equinox module that holds arrays
+        function = _ByIdentity(function)
+    # Kinks are declared as numbers, lists or arrays, which a cache cannot hold.
+    return _own(function, name, tuple(_declared(name, kink) for kink in declared))
+
+
+class _ByIdentity:
+    """A callable that cannot be hashed, known by which object it is."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+
+    def __call__(self, z: Any) -> Any:
+        return self.function(z)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByIdentity) and self.function is other.function
+
+    def __hash__(self) -> int:
+        return id(self.function)
+
+
+@functools.lru_cache(maxsize=64)
+def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> Activation:
+    values = _probed(function, name)
+    right, left = values[:2]
+    kinks = _all_kinks(function, name, declared)
     close = functools.partial(np.allclose, rtol=1e-12, atol=1e-300)
-    declared = tuple(sorted(_examined(function, name, kink) for kink in kinks))
-    positions = [kink.position for kink in declared]
-    if len(set(positions)) < len(positions):
-        raise ValueError(f"kinks of activation {name!r} name {max(positions, key=positions.count):g} more than once.")
-    if 0.0 not in positions:
-        # By far the most common kink, and easily forgotten: a delta there would be lost without a word.
-        with contextlib.suppress(ValueError):
-            declared = tuple(sorted((*declared, _examined(function, name, 0.0))))
-    made = Activation(
+    return Activation(
         name,
         function,
-        kinks=declared,
+        kinks=kinks,
+        singularity=_singularity(function, kinks),
         parity="odd" if close(left, -right) else "even" if close(left, right) else None,
-        scale_invariant=bool(close(doubled, [2 * right, 2 * left])),
+        # A kink elsewhere may be out of reach of the probes.
+        scale_invariant=all(close(values[i], abs(_FACTORS[i]) * values[i % 2]) for i in range(2, len(_FACTORS)))
+        and all(kink.position == 0 for kink in kinks),
         named=False,
     )
-    return dataclasses.replace(made, singularity=_singularity(function, declared))
 
 
-def _examined(function: Callable, name: str, kink: Any) -> Kink:
-    if np.ndim(kink) == 1:
-        if len(kink) != 3:
-            raise ValueError(f"kinks of {name!r} hold {kink!r}, but must be positions or (position, order, jump).")
-        order = _check.integer("order of a kink", kink[1], at_least=0, at_most=3)
-        return Kink(_check.real("position of a kink", kink[0]), order, _check.real("jump of a kink", kink[2]))
-    position = _check.real("position of a kink", kink)
-    with jax.enable_x64(True):
-        # Two steps on each side, extrapolated to the kink itself.
-        around = position + 1e-7 * max(1.0, abs(position)) * np.array([-2.0, -1.0, 1.0, 2.0])
-        for order in range(4):
-            at = np.asarray(derivative_of(function, order)(jnp.asarray(around)), float)
-            jump = (2 * at[2] - at[3]) - (2 * at[1] - at[0])
-            if abs(jump) > 1e-6 * max(1.0, float(np.abs(at).max())):
-                return Kink(position, order, float(jump))
-    raise ValueError(f"kinks of activation {name!r} names {position:g}, but no derivative up to the third jumps there.")
+def _probed(function: Callable, name: str) -> np.ndarray:
+    z = np.outer(_FACTORS, _PROBES)
+    # The same numbers in other company, which a function that acts elementwise does not notice.
+    same = np.indices(z.shape).sum(axis=0) % 2 == 0
+    try:
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            made = jax.eval_shape(function, jax.ShapeDtypeStruct(z.shape, jnp.float64))
+            shape, dtype = made.shape, made.dtype
+            if shape == z.shape and dtype == np.float64:
+                values = np.asarray(function(jnp.asarray(z)))
+                others = np.asarray(function(jnp.asarray(np.where(same, z, 0.123))))
+                wide = _kinks.derivatives(function, _WIDE)[0]
+            else:
+                values, others, wide = z, z, _WIDE
+    except (
+        jax.errors.TracerArrayConversionError,
+        jax.errors.ConcretizationTypeError,
+        jax.errors.UnexpectedTracerError,
+    ):
+        raise ValueError(
+            f"activation {name!r} depends on a value that JAX is tracing, but must be known when it is made."
+        ) from None
+    except Exception as error:  # whatever a user's function raises
+        raise ValueError(f"activation {name!r} cannot be traced by JAX: {_first_line(error)}.") from None
+    if shape != z.shape:
+        raise ValueError(f"activation {name!r} maps an array of shape {z.shape} to {shape}, but must act elementwise.")
+    if dtype != np.float64:
+        raise ValueError(f"activation {name!r} returns {dtype} for float64, but must keep the type of its argument.")
+    if not np.isfinite(values[:2]).all():
+        raise ValueError(f"activation {name!r} is not finite near the origin, but must be on the whole real line.")
+    if np.isnan(wide).any():
+        where = min(_WIDE[np.isnan(wide)], key=abs)
+        raise ValueError(f"activation {name!r} is NaN at {where:g}, but must be finite on the whole real line.")
+    if not np.allclose(values[same], others[same], rtol=1e-12, atol=0.0, equal_nan=True):
+        raise ValueError(f"activation {name!r} mixes the elements of an array, but must act elementwise.")
+    return values
+
+
+def _declared(name: str, kink: Any) -> float | Kink:
+    if np.ndim(kink) == 0:
+        return _check.real("position of a kink", kink)
+    if np.ndim(kink) != 1 or len(kink) != 3:
+        raise ValueError(f"kinks of {name!r} hold {kink!r}, but must be positions or (position, order, jump).")
+    order = _check.integer("order of a kink", kink[1], at_least=0, at_most=3)
+    return Kink(_check.real("position of a kink", kink[0]), order, _check.real("jump of a kink", kink[2]))
+
+
+def _all_kinks(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> tuple[Kink, ...]:
+    positions = [kink.position if isinstance(kink, Kink) else kink for kink in declared]
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"kinks of activation {name!r} name {max(positions, key=positions.count):g} more than once.")
+    # A kink that nobody declares would lose its deltas without a word.
+    seen = _kinks.found(function)
+    if len(seen) > _kinks.MOST:
+        raise ValueError(
+            f"activation {name!r} shows more than {_kinks.MOST} kinks in |z| ≤ {_kinks.SPAN:g}, but must be smooth "
+            "between a few."
+        )
+    kinks = [_verified(function, name, kink, seen) for kink in declared]
+    new = [kink for kink in seen if all(abs(kink.position - p) > 1e-9 * max(1.0, abs(p)) for p in positions)]
+    if unbounded := [kink for kink in (*kinks, *new) if kink.order == 0 and math.isinf(kink.jump)]:
+        raise ValueError(
+            f"activation {name!r} is not bounded near {unbounded[0].position:g}, but must be finite on the whole "
+            "real line."
+        )
+    return tuple(sorted([*kinks, *new]))
+
+
+def _verified(function: Callable, name: str, kink: float | Kink, seen: tuple[Kink, ...]) -> Kink:
+    position = kink.position if isinstance(kink, Kink) else kink
+    (shown,) = _kinks.examined(function, [position])
+    if shown is None:
+        near = min((k.position for k in seen), key=lambda p: abs(p - position), default=None)
+        hint = f" (the nearest that shows is at {near:.15g})" if near is not None else ""
+        raise ValueError(
+            f"kinks of activation {name!r} name {position:g}, but no derivative up to the third jumps there{hint}."
+        )
+    if not isinstance(kink, Kink):
+        return shown
+    if kink.order != shown.order or not math.isclose(kink.jump, shown.jump, rel_tol=1e-6):
+        raise ValueError(
+            f"kinks of activation {name!r} say that derivative {kink.order} jumps by {kink.jump:g} at {position:g}, "
+            f"but the lowest that jumps there is derivative {shown.order}, by {shown.jump:g}."
+        )
+    return kink
 
 
 def _singularity(function: Callable, kinks: tuple[Kink, ...]) -> float:
@@ -76,15 +164,25 @@ def _singularity(function: Callable, kinks: tuple[Kink, ...]) -> float:
     try:
         on = _circles(function)
     except ValueError:
-        return kink
-    # |z| is the same on a whole circle, which looks analytic; autodiff on the real line tells.
-    return min(kink, on.singularity) if _agrees(function, _cauchy.coefficients(on, 3)[0]).all() else 0.0
+        return math.nan
+    # What the circles show is that of the program; where it is not that of the function (|z|, a maximum, a clip),
+    # nothing is known about the function.
+    if not _agrees(function, on):
+        return math.nan
+    # A kink that can have spoilt the first circle that is not analytic is known better than anything read off circles.
+    return kink if kink <= on.beyond else min(kink, on.singularity)
 
 
-def _agrees(function: Callable, values: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        exact = [float(derivative_of(function, k)(0.0)) / math.factorial(k) for k in range(len(values))]
-    return np.abs(values - exact) <= 1e-6 * np.maximum(1.0, np.abs(exact))
+def _agrees(function: Callable, on: _cauchy.Circles) -> bool:
+    """Whether the series that the circles show is that of the function on the real line."""
+    if not len(on.radii):
+        return False
+    i = max(0, int(np.searchsorted(on.radii, 1.0)) - 1)
+    half = np.array([-0.5, 0.5])
+    series = np.real(half[:, None] ** np.arange(on.coefficients.shape[1]) @ on.coefficients[i])
+    values = _kinks.derivatives(function, half * on.radii[i])[0]
+    size = np.abs(on.coefficients[i]).max()
+    return bool((np.abs(series - values) <= 1e-9 * size + 100 * on.noise[i]).all())
 
 
 @functools.lru_cache(maxsize=64)
@@ -96,26 +194,38 @@ def series_of(act: Activation, order: int) -> tuple[np.ndarray, np.ndarray]:
     """Maclaurin coefficients and their estimated errors, or a refusal."""
     if act.one_sided:
         raise ValueError(f"activation {act.name!r} has a kink at 0, so a Maclaurin series of it is not known.")
-    if order >= 512:
-        raise ValueError(f"order is {order}, but must be at most 511 for a user's own activation.")
-    on = _circles(act.function)
-    values, errors = _cauchy.coefficients(on, order)
-    # A coefficient may vanish by parity, so its neighbours set the scale.
-    size = np.abs(values)
-    scale = np.maximum(size, np.maximum(np.append(size[1:], 0.0), np.insert(size[:-1], 0, 0.0)))
-    bad = errors > 1e-6 * scale
-    # A coefficient that vanishes has no scale of its own; it is known where the circles show nothing but rounding.
-    if len(on.radii) and (on.noise <= 1e-13 * np.abs(on.coefficients).max(axis=1)).all():
-        bad[:] = False
-    bad[:4] |= ~_agrees(act.function, values[:4])
-    if bad.any():
-        k = int(np.argmax(bad))
+    if order > _cauchy.HIGHEST - _NEIGHBOURS:
         raise ValueError(
-            f"activation {act.name!r} does not show a Maclaurin coefficient of order {k} to six digits "
-            "(a kink or a branch point near 0?); declare its kinks, or ask for a lower order."
+            f"order is {order}, but must be at most {_cauchy.HIGHEST - _NEIGHBOURS} for a user's own activation."
+        )
+    on = _circles(act.function)
+    values, errors, radii = _cauchy.coefficients(on, order + _NEIGHBOURS)
+    bad = ~(errors <= 1e-6 * _size_of_terms(values, radii))[: order + 1]
+    values, errors = values[: order + 1], errors[: order + 1]
+    # Past the end of a polynomial nothing has a size; zeros are known where the circles show nothing but rounding.
+    if len(on.radii) and (on.noise <= 1e-13 * np.abs(on.coefficients).max(axis=1)).all():
+        bad &= np.abs(values) > 100 * errors
+    bad |= not _agrees(act.function, on)
+    if bad.any():
+        raise ValueError(
+            f"activation {act.name!r} does not show a Maclaurin coefficient of order {int(np.argmax(bad))} to six "
+            "digits (is there a kink or a branch point near 0, or is it written with abs, maximum, clip or where, "
+            "which are not analytic?)."
         )
     return values, errors
 
 
+def _size_of_terms(values: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    # A coefficient may vanish (by parity, say): the terms beside it, on the circle it was read from, set its scale.
+    k = np.arange(len(values))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        shifted = [
+            np.abs(values[np.clip(k + d, 0, k[-1])]) * radii ** float(d) * ((k + d >= 0) & (k + d <= k[-1]))
+            for d in range(-_NEIGHBOURS, _NEIGHBOURS + 1)
+        ]
+    return np.max(shifted, axis=0)
+
+
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}".rstrip(": .")
+    said = (str(error).strip().splitlines() or [""])[0].split(". ")[0]
+    return f"{type(error).__name__}: {said}".rstrip(": .")

@@ -35,34 +35,49 @@ class Series(eqx.Module):
     [1.0, 2.0, 2.5, 2.6667, 2.7083]
     """
 
+    # NumPy leaves arithmetic with a series to the series, instead of spreading it over the elements of an array.
+    __array_ufunc__ = None
+
     scaled: Float[Array, "terms *batch"]
     scale: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        _check.real("scale", self.scale, above=0.0)
+        if np.ndim(self.scaled) == 0 or not np.shape(self.scaled)[0]:
+            raise ValueError(f"scaled has shape {np.shape(self.scaled)}, but must have one entry per order, from 0 on.")
 
     @classmethod
     def line(cls, start: Any, direction: Any, *, order: int, scale: float = 1.0) -> "Series":
         """start + t·direction."""
         order, scale = _check.integer("order", order, at_least=0), _check.real("scale", scale, above=0.0)
-        start, direction = jnp.broadcast_arrays(jnp.asarray(start), jnp.asarray(direction))
+        start, direction = jnp.broadcast_arrays(_real("start", start), _real("direction", direction))
         dtype = jnp.result_type(start, direction)
-        dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
         scaled = jnp.zeros((order + 1, *start.shape), dtype).at[0].set(start)
         return cls(scaled.at[1].set(scale * direction) if order else scaled, scale)
 
     @classmethod
     def of_powers(cls, coefficients: Any, direction: Any, *, scale: float = 1.0) -> "Series":
         """Σ_k a_k (t·direction)^k from the numbers a_k: one pass per order instead of a composition."""
-        a = _check.array("coefficients", coefficients, ndim=1)
-        direction = jnp.asarray(direction)
-        # a_k and direction^k may leave the range of float32 where their product does not: share a factor between them.
-        # It is the typical ratio of two coefficients.
-        tail = [abs(c) ** (-1 / k) for k, c in enumerate(a) if k and c]
-        unit = float(min(max(min(tail), 1e-3), 1e3)) if tail else 1.0
-        balanced = jnp.asarray(a * unit ** np.arange(len(a)), direction.dtype)
-        ratio = direction * (scale / unit)
-        powers = jnp.concatenate(
-            [jnp.ones((1, *ratio.shape), ratio.dtype), jnp.repeat(ratio[None], len(a) - 1, axis=0)]
-        )
-        return cls(balanced.reshape(-1, *(1,) * ratio.ndim) * jnp.cumprod(powers, axis=0), scale)
+        a, scale = _powers(coefficients), _check.real("scale", scale, above=0.0)
+        direction = _real("direction", direction)
+        dtype, order = direction.dtype, len(a) - 1
+        # Powers behind the last coefficient may overflow, and nobody needs them.
+        a = np.trim_zeros(a, "b") if a.any() else a[:1]
+        # a_k and direction^k may leave the range of float32 where their product does not. The steps of the envelope go
+        # into the powers, one each, and what is left of a_k is at most 1.
+        envelope = _envelope(a)
+        steps = scale * np.exp(np.diff(envelope))
+        if steps.max(initial=0.0) > float(jnp.finfo(dtype).max):
+            raise ValueError(
+                f"coefficients grow by a factor of {steps.max():g} from one to the next, but {dtype} cannot hold that "
+                "without a smaller scale."
+            )
+        steps = np.maximum([math.exp(envelope[0]), *steps], float(jnp.finfo(dtype).tiny)).astype(dtype)
+        left = jnp.asarray(_left_over(a, steps.astype(float), scale), dtype)
+        column = (-1, *(1,) * direction.ndim)
+        factors = jnp.concatenate([jnp.ones((1, *direction.shape), dtype), jnp.repeat(direction[None], len(a) - 1, 0)])
+        scaled = left.reshape(column) * jnp.cumprod(steps.reshape(column) * factors, axis=0)
+        return cls(jnp.concatenate([scaled, jnp.zeros((order + 1 - len(a), *direction.shape), dtype)]), scale)
 
     @property
     def order(self) -> int:
@@ -72,7 +87,9 @@ class Series(eqx.Module):
     def coefficients(self) -> Float[np.ndarray, "terms *batch"]:
         """c_k as NumPy float64, shape (order+1, *batch); for reading, outside of traced code."""
         k = np.arange(self.order + 1).reshape(-1, *(1,) * (self.scaled.ndim - 1))
-        return np.asarray(self.scaled, np.float64) * self.scale ** (-1.0 * k)
+        # scale^-k alone may overflow where the coefficient does not, so its power of two comes last.
+        mantissa, exponent = math.frexp(self.scale)
+        return np.ldexp(np.asarray(self.scaled, np.float64) * mantissa ** (-1.0 * k), -exponent * k)
 
     def __call__(self, t: Any) -> Array:
         """The partial sum at t, by Horner's rule."""
@@ -83,6 +100,9 @@ class Series(eqx.Module):
 
     def map(self, linear: Callable[[Array], Array]) -> "Series":
         """A linear function of the batch, such as a matrix product or a sum, applied to every coefficient."""
+        # A constant would be added to every coefficient.
+        if _known(jnp.any(linear(jnp.zeros_like(self.scaled[0])) != 0)):
+            raise ValueError("linear does not map 0 to 0, but must be linear; add a constant with +.")
         return self._like(jax.vmap(linear)(self.scaled))
 
     def __neg__(self) -> "Series":
@@ -90,45 +110,67 @@ class Series(eqx.Module):
 
     def __add__(self, other: Any) -> "Series":
         if isinstance(other, Series):
-            return self._like(self.scaled + self._matched(other))
-        other = jnp.asarray(other, self.scaled.dtype)
+            return self._like(_aligned(self.scaled, other) + _aligned(self._matched(other), self))
+        other = self._number(other)
         shape = jnp.broadcast_shapes(self.scaled.shape[1:], other.shape)
-        return self._like(jnp.broadcast_to(self._padded(len(shape)), (self.order + 1, *shape)).at[0].add(other))
+        return self._like(jnp.broadcast_to(_padded(self.scaled, len(shape)), (self.order + 1, *shape)).at[0].add(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> "Series":
-        return self + (-other)
+        return self + (-other if isinstance(other, Series) else -self._number(other))
 
     def __rsub__(self, other: Any) -> "Series":
         return -self + other
 
     def __mul__(self, other: Any) -> "Series":
         if isinstance(other, Series):
-            return self._like(_multiply(self.scaled, self._matched(other)))
-        other = jnp.asarray(other, self.scaled.dtype)
-        return self._like(self._padded(other.ndim) * other)
+            return self._like(_multiply(_aligned(self.scaled, other), _aligned(self._matched(other), self)))
+        other = self._number(other)
+        return self._like(_padded(self.scaled, other.ndim) * other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> "Series":
         if not isinstance(other, Series):
-            return self * (1 / jnp.asarray(other, self.scaled.dtype))
-        return self._like(_divide(self.scaled, self._matched(other)))
+            other = self._number(other)
+            if _known(jnp.any(other == 0)):
+                raise ValueError("series is divided by 0, but must be divided by other numbers.")
+            return self._like(_padded(self.scaled, other.ndim) / other)
+        divisor = self._matched(other)
+        if _known(jnp.any(divisor[0] == 0)):
+            raise ValueError("series is divided by one that starts at 0, but must be divided by one that does not.")
+        return self._like(_divide(_aligned(self.scaled, other), _aligned(divisor, self)))
 
     def __rtruediv__(self, other: Any) -> "Series":
-        return Series.line(other, jnp.zeros(()), order=self.order, scale=self.scale) / self
+        return (self * 0 + other) / self
+
+    def __pow__(self, power: Any) -> "Series":
+        """A whole power; a negative one of a series that does not start at 0."""
+        left = _check.integer("power of a series", power)
+        if left < 0:
+            return 1 / self**-left
+        result, square = self * 0 + 1, self
+        while left:
+            result = result * square if left % 2 else result
+            left //= 2
+            square = square * square if left else square
+        return result
 
     def exp(self) -> "Series":
         """The exponential."""
         return self._like(_exp(self.scaled))
 
     def log(self) -> "Series":
-        """The natural logarithm."""
+        """The natural logarithm, of a series that starts above 0."""
+        if _known(jnp.any(self.scaled[0] <= 0)):
+            raise ValueError(f"series starts at {self._lowest():g}, but must start above 0 to have a logarithm.")
         return self._like(_log(self.scaled))
 
     def sqrt(self) -> "Series":
-        """The square root."""
+        """The square root, of a series that starts above 0."""
+        if _known(jnp.any(self.scaled[0] <= 0)):
+            raise ValueError(f"series starts at {self._lowest():g}, but must start above 0 to have a square root.")
         return self._like(_sqrt(self.scaled))
 
     def tanh(self) -> "Series":
@@ -148,19 +190,22 @@ class Series(eqx.Module):
 
     def integrated(self, derivative: "Series", value: Array) -> "Series":
         """The function of u whose derivative in u is the given series and whose constant term is `value`."""
-        product = _multiply(_slope(self.scaled), self._matched(derivative))
-        return self._like((product / jnp.maximum(_orders(self.scaled), 1)).at[0].set(value))
+        product = _multiply(_aligned(_slope(self.scaled), derivative), _aligned(self._matched(derivative), self))
+        return self._like((product / jnp.maximum(_orders(product), 1)).at[0].set(value))
 
     def logsumexp(self, axis: int = -1) -> "Series":
         """ln Σ e^u over an axis of the batch; the largest constant term is taken out first."""
-        axis = axis % (self.scaled.ndim - 1)
+        axes = self.scaled.ndim - 1
+        if not axes:
+            raise ValueError("series has no batch, but must have an axis to sum over.")
+        axis = _check.integer("axis", axis, at_least=-axes, at_most=axes - 1) % axes
         top = lax.stop_gradient(self.scaled[0].max(axis=axis, keepdims=True))
         total = self._like((self - top).exp().scaled.sum(axis=axis + 1))
         return total.log() + jnp.squeeze(top, axis)
 
     def compose(self, coefficients: Sequence[float] | np.ndarray) -> "Series":
         """Σ_k a_k u^k by Horner's rule: an outer function's Maclaurin polynomial, exact if u starts at 0."""
-        a = _check.array("coefficients", coefficients, ndim=1)
+        a = _powers(coefficients)
         total = self * 0 + a[-1]
         for c in a[-2::-1]:
             total = total * self + c
@@ -178,11 +223,8 @@ class Series(eqx.Module):
         name, _, numbers = act.name.rstrip(")").partition("(")
         if act.named:
             return _RECURRENCES[name](self, *(float(n) for n in numbers.split(",") if n))
-        try:
-            starts_at_zero = not bool(jnp.any(self.scaled[0] != 0))
-        except jax.errors.TracerBoolConversionError:
-            starts_at_zero = True  # the values are not known while tracing; the caller vouches for them
-        if not starts_at_zero:
+        # While tracing the caller vouches for it.
+        if _known(jnp.any(self.scaled[0] != 0)):
             raise ValueError(f"activation {act.name!r} is a user's own, so the series it acts on must start at 0.")
         return self.compose(act.taylor(self.order))
 
@@ -195,7 +237,8 @@ class Series(eqx.Module):
 
     def where(self, condition: Array, other: "Series") -> "Series":
         """This series where the condition on the batch holds, the other one elsewhere."""
-        return self._like(jnp.where(condition, self.scaled, self._matched(other)))
+        axes = max(np.ndim(condition), self.scaled.ndim - 1, other.scaled.ndim - 1)
+        return self._like(jnp.where(condition, _padded(self.scaled, axes), _padded(self._matched(other), axes)))
 
     def _like(self, scaled: Array) -> "Series":
         return Series(scaled, self.scale)
@@ -208,10 +251,83 @@ class Series(eqx.Module):
             )
         return other.scaled
 
-    def _padded(self, ndim: int) -> Array:
-        # Room for an array with more axes, on the left of the batch as broadcasting has it.
-        missing = max(0, ndim - (self.scaled.ndim - 1))
-        return self.scaled.reshape(self.order + 1, *(1,) * missing, *self.scaled.shape[1:])
+    def _number(self, other: Any) -> Array:
+        return _real("operand of a series", other).astype(self.scaled.dtype)
+
+    def _lowest(self) -> float:
+        return float(self.scaled[0].min())
+
+
+def _known(condition: Array) -> bool:
+    """Whether a condition holds, as far as that is known: while tracing it is not."""
+    try:
+        return bool(condition)
+    except jax.errors.TracerBoolConversionError:
+        return False
+
+
+def _real(argument: str, value: Any) -> Array:
+    try:
+        # JAX would take a text for the name of a type.
+        number = jnp.asarray(None if isinstance(value, str) else value)
+        if not (jnp.issubdtype(number.dtype, jnp.floating) or jnp.issubdtype(number.dtype, jnp.integer)):
+            raise TypeError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{argument} is {value!r}, but must be a real number or an array of them.") from None
+    return number if jnp.issubdtype(number.dtype, jnp.floating) else number.astype(jnp.result_type(float))
+
+
+def _powers(coefficients: Any) -> np.ndarray:
+    a = _check.array("coefficients", coefficients, ndim=1)
+    if not len(a):
+        raise ValueError("coefficients is empty, but must hold one number per order, from 0 on.")
+    return a
+
+
+def _envelope(a: np.ndarray) -> np.ndarray:
+    """The lowest concave function of k that is nowhere below ln|a_k|."""
+    # Concave, because its running product with powers of anything then rises once and falls once, and has lost nothing
+    # where it underflows.
+    k = np.flatnonzero(a)
+    if not len(k):
+        return np.zeros(len(a))
+    height = np.log(np.abs(a[k]))
+    if not k[0]:
+        height[0] = max(height[0], -80.0)
+    else:
+        # The first coefficients vanish: go on with the slope of the next ones, to a number that any type can hold.
+        slope = (height[1] - height[0]) / (k[1] - k[0]) if len(k) > 1 else height[0] / k[0]
+        k, height = np.insert(k, 0, 0), np.insert(height, 0, np.clip(height[0] - slope * k[0], -80.0, 80.0))
+    corners: list[int] = []
+    for i in range(len(k)):
+        while len(corners) > 1 and _below(k, height, corners[-2], corners[-1], i):
+            corners.pop()
+        corners.append(i)
+    return np.interp(np.arange(len(a)), k[corners], height[corners])
+
+
+def _below(k: np.ndarray, height: np.ndarray, i: int, j: int, l: int) -> bool:
+    return bool((height[j] - height[i]) * (k[l] - k[i]) <= (height[l] - height[i]) * (k[j] - k[i]))
+
+
+def _left_over(a: np.ndarray, steps: np.ndarray, scale: float) -> list[float]:
+    """a_k·scale^k over the product of the first k + 1 steps, whatever the range of either."""
+    left, mantissa, exponent = [], scale, 0
+    for coefficient, step in zip(a, steps):
+        mantissa, moved = math.frexp(mantissa * (step / scale))
+        exponent += moved
+        left.append(math.ldexp(coefficient / mantissa, -exponent))
+    return left
+
+
+def _padded(scaled: Array, ndim: int) -> Array:
+    # Room for an array with more axes, on the left of the batch as broadcasting has it.
+    missing = max(0, ndim - (scaled.ndim - 1))
+    return scaled.reshape(scaled.shape[0], *(1,) * missing, *scaled.shape[1:])
+
+
+def _aligned(scaled: Array, other: Series) -> Array:
+    return _padded(scaled, other.scaled.ndim - 1)
 
 
 def _orders(u: Array) -> Array:
@@ -323,7 +439,10 @@ def _leaky_relu(u: Series, slope: float = 0.01) -> Series:
 def _elu(u: Series, alpha: float = 1.0) -> Series:
     right = u.side_of(0.0) > 0
     # The exponential never sees the positive side, where it could overflow.
-    return u.where(right, ((u * 0).where(right, u).exp() - 1) * alpha)
+    left = (u * 0).where(right, u)
+    # e^u - 1 cancels near 0; the constant term is taken from the function itself.
+    below = left._like(left.exp().scaled.at[0].set(jnp.expm1(left.scaled[0])))
+    return u.where(right, below * alpha)
 
 
 def _hard_tanh(u: Series) -> Series:

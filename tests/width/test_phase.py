@@ -138,7 +138,7 @@ def test_bad_input_is_refused():
         phase("tanh", tolerance=-1)
     with one_sentence("sign", "jumps at 0"):
         phase(neft.activation(jnp.sign, name="sign", kinks=[0.0]))
-    with one_sentence("kink undeclared"):
+    with one_sentence("jumps at 0.7"):
         phase(lambda z: jnp.where(z > 0.7, z, jnp.tanh(z)))
     with one_sentence("name is 'order'", "ordered"):
         phase("relu", 0.0, 1.0).share("order")

@@ -145,6 +145,10 @@ def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
                 f"the average of {text} does not exist for {act.name}: its derivative {q} jumps at {kink.position:g}, "
                 "which leaves a product of deltas."
             )
+        if not math.isfinite(kink.jump):
+            raise ValueError(
+                f"the average does not exist for {act.name}: its derivative {q} is not bounded at {kink.position:g}."
+            )
         left, right = _sides(act, kink)
         p = derivative_powers[q]
         weight = (right[q] ** (p + 1) - left[q] ** (p + 1)) / (p + 1)

@@ -37,6 +37,7 @@ def activations(context: Context) -> str:
 
 def _row(card: ActivationCard) -> tuple[str, ...]:
     coefficients = [f"{c:.4g}" for c in card.taylor] if card.taylor is not None else ["–"] * _TERMS
-    singularity = f"{card.singularity:.4g}" if card.singularity < float("inf") else "∞"
+    # "nan" becomes words: the function does not continue to complex numbers.
+    singularity = f"{card.singularity:.4g}".replace("nan", "not known").replace("inf", "∞")
     invariant = "yes" if card.scale_invariant else "no"
     return card.name, card.parity or "none", invariant, singularity, *coefficients, kinks(card)

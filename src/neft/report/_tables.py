@@ -1,6 +1,7 @@
 """Tables: what of a result is worth reading, as rows of text. The command line and the page both print these."""
 
 import functools
+import math
 import re
 from dataclasses import dataclass
 from importlib import import_module
@@ -73,7 +74,7 @@ def _activation(card: ActivationCard) -> tuple[Table, ...]:
             ("parity", card.parity or "none"),
             ("scale invariant", "yes" if card.scale_invariant else "no"),
             ("kinks", kinks(card)),
-            ("nearest singularity", f"|z| = {card.singularity:.6g}" if card.singularity < float("inf") else "none"),
+            ("nearest singularity", _singularity(card.singularity)),
         ),
     )
     if card.taylor is None:
@@ -92,6 +93,12 @@ def _activation(card: ActivationCard) -> tuple[Table, ...]:
         rows=tuple((f"{card.z[i]:g}", *(f"{v:.6g}" for v in card.values[:, i])) for i in every),
     )
     return facts, points, series
+
+
+def _singularity(radius: float) -> str:
+    if math.isnan(radius):
+        return "not known"
+    return f"|z| = {radius:.6g}" if math.isfinite(radius) else "none"
 
 
 def kinks(card: ActivationCard) -> str:
