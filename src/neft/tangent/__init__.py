@@ -1,0 +1,6 @@
+"""Tangent kernels of any JAX model: NTK, dNTK and ddNTK of one network (seed 004, 1. Neural Networks 101)."""
+
+from ._higher import ddntk as ddntk
+from ._higher import dntk as dntk
+from ._ntk import ntk as ntk
+from ._products import products as products

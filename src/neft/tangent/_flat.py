@@ -1,0 +1,82 @@
+"""A model as a function of one vector of parameters, which is what derivatives along directions are taken of."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from .. import _check
+from .._network import MLP
+
+Model = Callable[[Any, Any], Any]
+
+
+class Flat(NamedTuple):
+    """z(θ, x) of shape (N, O), the parameters θ and their learning rates λ, both of shape (P,)."""
+
+    z: Callable[[Array, Array], Array]
+    theta: Float[Array, " P"]
+    rates: Float[Array, " P"]
+
+
+def flat(f: Model | MLP, params: Any, rates: Any = None) -> Flat:
+    """The model with its floating-point arrays in one vector; all else in `params` stays as it is."""
+    apply = f.apply if isinstance(f, MLP) else f
+    trained, fixed = eqx.partition(params, _is_trained)
+    trained = jax.tree.map(jnp.asarray, trained)
+    if not jax.tree.leaves(trained):
+        raise ValueError("params hold no array of real numbers, so there is nothing to differentiate.")
+    theta, back = ravel_pytree(trained)
+
+    def z(theta: Array, x: Array) -> Array:
+        outputs = jnp.asarray(apply(eqx.combine(back(theta), fixed), x))
+        if outputs.ndim != 2 or outputs.shape[0] != len(x):
+            raise ValueError(
+                f"f maps {len(x)} inputs to an array of shape {outputs.shape}, but must give (inputs, outputs)."
+            )
+        return outputs
+
+    return Flat(z, theta, _flat_rates(rates, trained, theta))
+
+
+def _is_trained(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def per_leaf(rates: Any, trained: Any) -> Any:
+    """The learning rates as a tree like the parameters, each leaf a number or an array that fits; 1 without any."""
+    if rates is None:
+        return jax.tree.map(lambda leaf: 1.0, trained)
+    leaves, structure = jax.tree.flatten(trained)
+    wanted = jax.tree.leaves(eqx.filter(rates, eqx.is_array_like))
+    if len(wanted) == 1 and np.ndim(wanted[0]) == 0:
+        wanted = wanted * len(leaves)
+    if len(wanted) != len(leaves):
+        raise ValueError(f"rates hold {len(wanted)} leaves, but params hold {len(leaves)} arrays.")
+    for rate, leaf in zip(wanted, leaves):
+        if np.ndim(rate) and np.shape(rate) != leaf.shape:
+            raise ValueError(f"rates hold an array of shape {np.shape(rate)} for parameters of shape {leaf.shape}.")
+    return jax.tree.unflatten(structure, wanted)
+
+
+def _flat_rates(rates: Any, trained: Any, theta: Array) -> Array:
+    spread = jax.tree.map(
+        lambda rate, leaf: jnp.broadcast_to(jnp.asarray(rate, leaf.dtype), leaf.shape),
+        per_leaf(rates, trained),
+        trained,
+    )
+    return ravel_pytree(spread)[0].astype(theta.dtype)
+
+
+def samples(name: str, x: Any) -> Array:
+    """`x` as an array of at least one sample, in its own dtype."""
+    array = jnp.asarray(x)
+    if array.ndim == 0 or 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}, but must hold at least one sample along its first axis.")
+    _check.array(name, np.asarray(array))
+    return array

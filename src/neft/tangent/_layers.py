@@ -1,0 +1,48 @@
+"""The NTK of an MLP through its layers: gradients are outer products, so no Jacobian is ever formed."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._network import MLP
+from ._flat import per_leaf
+
+
+def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
+    """The network and its rates where `f` is an MLP or its `apply`, with one rate per matrix and vector; else None."""
+    net = f if isinstance(f, MLP) else getattr(f, "__self__", None)
+    if not isinstance(net, MLP) or (f is not net and getattr(f, "__name__", "") != "apply"):
+        return None
+    leaves = per_leaf(rates, params)
+    return None if any(np.ndim(rate) for rate in jax.tree.leaves(leaves)) else (net, leaves)
+
+
+def signals(net: MLP, params: Any, x: Array) -> tuple[list[Array], list[Array]]:
+    """What enters each layer, (N, n_{l-1}), and the derivatives of the outputs by its preactivations, (N, O, n_l)."""
+    zs = net.preactivations(params, x)
+    entering = [x, *(net.activation(z) for z in zs[:-1])]
+    slope = net.activation.derivative(1)
+    N, O = zs[-1].shape
+    backward = [jnp.broadcast_to(jnp.eye(O, dtype=zs[-1].dtype), (N, O, O))]
+    for layer, z in zip(reversed(params[1:]), reversed(zs[:-1])):
+        backward.append((backward[-1] @ layer[0]) * slope(z)[:, None, :])
+    return entering, backward[::-1]
+
+
+def layer_ntk(
+    rates: Any, first: tuple[list[Array], list[Array]], second: tuple[list[Array], list[Array]], trace: bool
+) -> Float[Array, "N1 N2 *outputs"]:
+    """Σ over layers of (λ_W s₁·s₂ + λ_b) times the product of the derivatives by preactivations."""
+    total: Any = 0.0
+    for (rate_W, rate_b), s1, s2, d1, d2 in zip(rates, first[0], second[0], first[1], second[1]):
+        N1, O, n = d1.shape
+        weights = rate_W * (s1 @ s2.T) + rate_b
+        if trace:
+            total = total + weights * (d1.reshape(N1, O * n) @ d2.reshape(-1, O * n).T)
+        else:
+            products = (d1.reshape(N1 * O, n) @ d2.reshape(-1, n).T).reshape(N1, O, -1, O)
+            total = total + weights[:, None, :, None] * products
+    return total if trace else total.transpose(0, 2, 1, 3)
