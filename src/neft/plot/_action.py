@@ -1,0 +1,131 @@
+"""Pictures of the action expansion."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..action import Analysis, Convergence, Elements, Expansion, Fit, Stopping
+from ._style import COLOURS, look, panel, styled
+
+_SHOWN = 4
+
+
+@styled
+def expansion(found: Expansion) -> Figure:
+    """The largest terms of every order, as shares of that order."""
+    figure, axes = panel(f"Terms at θ, {found.activation}", "share of its order", "", size=(4.6, 3.4))
+    _terms(axes, found)
+    return figure
+
+
+@styled
+def convergence(found: Convergence) -> Figure:
+    """The loss along tθ, partial sums of its series, and the radius of convergence."""
+    figure, axes = panel("The loss along tθ and its series", "t", "loss")
+    _along(axes, found)
+    return figure
+
+
+@styled
+def elements(found: Elements) -> Figure:
+    """The distribution of the elements, each in units of its spread, beside a Gaussian."""
+    figure, axes = panel("Elements", "element / spread", "density")
+    _elements(axes, found)
+    return figure
+
+
+@styled
+def training(found: Fit) -> Figure:
+    """The training and the evaluation loss by epoch, and the epoch that was kept."""
+    figure, axes = panel("Early stopping", "epoch", "loss")
+    _training(axes, found.training_loss, found.evaluation_loss, found.best)
+    return figure
+
+
+@styled
+def stopping(found: Stopping) -> Figure:
+    """The losses by step, and where each rule stops."""
+    figure, axes = panel("Early stopping", "step", "loss")
+    _training(axes, found.training, found.evaluation, found.minimum)
+    for i, (stop, label) in enumerate(
+        ((found.stop_by_alignment, "∇S_T·∇S_E = 0"), (found.stop_by_drift, "∇S_E·Δθ = 0")), start=2
+    ):
+        if stop is not None:
+            axes.axvline(stop, label=label, linewidth=1.2, **look(i, i))
+    axes.legend(fontsize=8)
+    return figure
+
+
+@styled
+def analysis(found: Analysis) -> Figure:
+    """Four panels: terms by order, convergence along the ray, elements, and the training where there was one."""
+    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
+    panels = figure.subplots(2, 2)
+    panels[0, 0].set(title="Terms by order", xlabel="share of its order")
+    _terms(panels[0, 0], found.expansion)
+    panels[0, 1].set(title="The loss along tθ and its series", xlabel="t", ylabel="loss")
+    _along(panels[0, 1], found.convergence)
+    panels[1, 0].set(title="Elements", xlabel="element / spread", ylabel="density")
+    _elements(panels[1, 0], found.elements)
+    if found.history:
+        panels[1, 1].set(title="Early stopping", xlabel="epoch", ylabel="loss")
+        _training(panels[1, 1], found.history["training"], found.history["evaluation"], found.best)
+    else:
+        panels[1, 1].set_axis_off()
+    return figure
+
+
+def _terms(axes: Axes, found: Expansion) -> None:
+    labels, shares, colours, signs = [], [], [], []
+    for order in range(1, found.order + 1):
+        for name, term in list(found.of_order(order).items())[:_SHOWN]:
+            # An order that vanishes but for rounding has shares that mean nothing.
+            if term.share > 0 and abs(term.value) > 1e-12:
+                labels.append(f"{name}  (S$_{{{order}}}$)")
+                shares.append(term.share)
+                colours.append(COLOURS[order % len(COLOURS)])
+                signs.append("+" if term.value > 0 else "−")
+    at = np.arange(len(labels))[::-1]
+    axes.barh(at, shares, color=colours, height=0.7)
+    for y, share, sign in zip(at, shares, signs):
+        axes.text(share + 0.01, y, f"{sign} {share:.1%}", va="center", fontsize=7)
+    axes.set_yticks(at, labels, fontsize=7)
+    axes.set_xlim(0, 1.2)
+    axes.grid(axis="y", visible=False)
+
+
+def _along(axes: Axes, found: Convergence) -> None:
+    low, high = float(found.loss.min()), float(found.loss.max())
+    room = max(high - low, 1e-3)
+    orders = [n for n in (2, 4, 8, len(found.partial) - 1) if n < len(found.partial)]
+    axes.plot(found.t, found.loss, label="loss", linewidth=2.4, **look(0))
+    for i, n in enumerate(dict.fromkeys(orders), start=1):
+        sums = np.where(np.abs(found.partial[n] - (low + high) / 2) < 4 * room, found.partial[n], np.nan)
+        axes.plot(found.t, sums, label=f"to order {n}", linewidth=1.1, **look(i, i))
+    good = found.pade_error < 0.03 * room
+    axes.plot(found.t[good], found.pade[good], "k.", markersize=4, label="Padé")
+    if found.radius < found.t[-1]:
+        axes.axvline(found.radius, color="0.5", linewidth=1.0, linestyle=":", label="radius")
+    axes.set_ylim(low - 0.6 * room, high + 0.6 * room)
+    axes.legend(fontsize=7, ncols=2)
+
+
+def _elements(axes: Axes, found: Elements) -> None:
+    for i, (name, of) in enumerate(found.of.items()):
+        if of.spread == 0:
+            continue
+        middle = (of.edges[1:] + of.edges[:-1]) / 2 / of.spread
+        density = of.histogram / of.size / np.diff(of.edges / of.spread)
+        axes.plot(middle, np.where(density > 0, density, np.nan), label=name, linewidth=1.3, **look(i, i % 3))
+    x = np.linspace(-6, 6, 201)
+    axes.plot(x, np.exp(-x * x / 2) / np.sqrt(2 * np.pi), color="0.5", linewidth=0.9, label="Gaussian")
+    axes.set(yscale="log", xlim=(-8, 8), ylim=(1e-5, 10))
+    axes.legend(fontsize=7, ncols=2)
+
+
+def _training(axes: Axes, first: np.ndarray, second: np.ndarray, best: int | None) -> None:
+    axes.plot(first, label="training", **look(0))
+    axes.plot(second, label="evaluation", **look(1, 1))
+    if best is not None:
+        axes.plot([best], [second[best]], "o", color=COLOURS[1], markersize=5, label="least evaluation loss")
+    axes.legend(fontsize=8)

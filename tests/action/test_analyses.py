@@ -1,0 +1,133 @@
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import one_sentence
+from scipy import stats
+
+from neft import action
+
+from . import exact
+
+
+@pytest.mark.parametrize("M", [2, 3, 10])
+def test_the_quadratic_form_in_c_is_positive_semi_definite_with_one_null_vector(M):
+    form = action.quadratic_form(M)
+    assert form.definiteness == "positive semi-definite" and len(form.null) == 1
+    assert abs(form.determinant) < 1e-15
+    np.testing.assert_allclose(np.abs(form.null[0]), 1 / math.sqrt(M))
+    np.testing.assert_allclose(form.eigenvalues[1:], 1 / M)
+
+
+def test_the_null_vector_is_an_exact_symmetry_of_the_loss():
+    params, data = exact.problem(False)
+    moved = {**params, "c": params["c"] + 3.7}
+    assert action.expand(moved, data, 1).loss == pytest.approx(action.expand(params, data, 1).loss, rel=1e-13)
+
+
+@pytest.mark.parametrize("order", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4))])
+def test_every_truncation_runs_to_minus_infinity_along_the_direction_given(order):
+    _, data = exact.problem(True)
+    found = action.boundedness(data, order)
+    assert found.bounded is False and found.leading < 0
+    far = {name: 1000 * value for name, value in found.direction.items()}
+    S = action.expand(far, data, order).S
+    assert S.sum() < -1e3 and S[found.leading_order] < 0
+    assert np.abs(S[found.leading_order + 1 :]).max(initial=0.0) < 1e-3 * abs(S[found.leading_order])
+    # The true loss does not run away.
+    assert action.expand(far, data, 1).loss >= 0
+
+
+@pytest.mark.slow
+def test_without_class_differences_the_second_order_is_bounded():
+    z = np.array([[1.0], [1.0], [2.0], [2.0]])
+    found = action.boundedness((z, [0, 1, 0, 1]), 2, tries=1)
+    assert found.bounded is True and "positive semi-definite" in found.certificate
+
+
+@pytest.mark.slow
+def test_the_second_order_flow_grows_with_the_singular_value_of_J():
+    params, data = exact.problem(True)
+    small = {name: 0.01 * value for name, value in params.items()}
+    flow = action.truncated_flow(small, data, 2, time=400.0, limit=1e4)
+    rate = 0.5 * np.linalg.svd(action.moments(data, 1).J[1])[1][0]
+    late = flow.time > 0.6 * flow.time[-1]
+    slope = np.polyfit(flow.time[late], np.log(flow.norm[late]), 1)[0]
+    assert slope == pytest.approx(rate, rel=0.02)
+    assert flow.truncated[-1] < flow.truncated[0]
+
+
+@pytest.mark.slow
+def test_the_third_order_flow_escapes_sooner():
+    params, data = exact.problem(True)
+    second, third = (action.truncated_flow(params, data, n, time=1e4, limit=100.0).escaped for n in (2, 3))
+    assert third is not None and second is not None and third < second
+
+
+def test_alignment_not_counting_makes_a_term_large():
+    rng = np.random.default_rng(0)
+    z, m = rng.normal(size=(300, 20)), np.arange(300) % 3
+    z[np.arange(300), m] += 2.0
+    J = action.moments((z, m), 1).J[1]
+    # U and W along the data: UW = -J, up to its size.
+    u, s, v = np.linalg.svd(J, full_matrices=False)
+    params = {"U": -u * 3, "W": v * 3, "b": 0.1 * np.ones(3), "c": 0.1 * rng.normal(size=3)}
+    found = action.domination(params, (z, m), 2, draws=20)
+    assert found.value["UW"] == pytest.approx(-4.5 * s.sum(), rel=1e-9)
+    assert found.alignment["UW"] > 3 and found.count["UW"] == 3 * 3 * 20
+    assert 0 < found.random["UW"] < abs(found.value["UW"]) / 3
+
+
+def test_element_statistics_are_those_of_scipy():
+    x = np.random.default_rng(0).gamma(2.0, size=(40, 50)) - 1.0
+    found = action.describe_elements(x)
+    assert found.skew == pytest.approx(stats.skew(x.ravel()))
+    assert found.kurtosis == pytest.approx(stats.kurtosis(x.ravel()))
+    assert found.negative == pytest.approx((x < 0).mean())
+    assert found.negative_mass == pytest.approx(-x[x < 0].sum() / np.abs(x).sum())
+    whitened = (x.ravel() - x.mean()) / x.std()
+    assert found.distance == pytest.approx(stats.kstest(whitened, "norm").statistic)
+    assert not found.gaussian and found.histogram.sum() == x.size
+
+
+def test_products_of_elements_sum_to_the_terms():
+    params, data = exact.problem(True)
+    found = action.elements(params, data).of
+    terms = action.expand(params, data, 3).terms
+    assert 0.5 * found["J2·UW"].mean * found["J2·UW"].size == pytest.approx(terms["UW"].value)
+    assert 0.25 * found["J3·UWW"].mean * found["J3·UWW"].size == pytest.approx(terms["UWW"].value)
+
+
+def test_a_power_law_is_found_again():
+    H = [2, 4, 8, 16, 32]
+    floor, exponent, error = action.power_law(H, [0.31 + 1.3 * h**-0.7 for h in H])
+    assert (floor, exponent) == pytest.approx((0.31, 0.7), abs=1e-4) and error < 1e-6
+
+
+@pytest.mark.slow
+def test_the_gradient_of_the_truncated_action_is_that_of_its_closed_form():
+    params, data = exact.problem(True)
+    flow = action.truncated_flow(params, data, 3, time=1e-3)
+    change = (flow.truncated[-1] - flow.truncated[0]) / flow.time[-1]
+
+    def truncated(p):
+        loss = action.loss_of(data)
+        return action.taylor(lambda q: loss(q), 3)(None, p)[1:].sum()
+
+    with jax.enable_x64(True):
+        gradient = jax.grad(truncated)({k: jnp.asarray(v) for k, v in params.items()})
+        assert change == pytest.approx(-sum(float((g**2).sum()) for g in gradient.values()), rel=1e-2)
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    _, data = exact.problem(True)
+    with one_sentence("classes"):
+        action.quadratic_form(1)
+    with one_sentence("order"):
+        action.boundedness(data, 5)
+    with one_sentence("relu"):
+        action.boundedness(data, 2, activation="relu")
+    with one_sentence("three sizes"):
+        action.sizes([(data, data)], [2, 4])

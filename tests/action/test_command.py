@@ -1,0 +1,78 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import neft
+from neft import action, plot
+from neft.cli import app
+
+from . import exact
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A small data set and parameters as files."""
+    folder = tmp_path_factory.mktemp("own")
+    params, (z, m) = exact.problem(False, n=6)
+    np.savez(folder / "data.npz", x=np.repeat(z, 20, axis=0), y=np.repeat(m, 20))
+    np.savez(folder / "theta.npz", **params)
+    return folder
+
+
+@pytest.mark.slow
+def test_given_parameters_are_expanded_drawn_and_saved(own, tmp_path):
+    out, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    options = ("--params", own / "theta.npz", "--preprocess", "none", "--split", "train", "--out", out)
+    options = (*options, "--plot", picture)
+    done = run("action", own / "data.npz", *options)
+    assert done.exit_code == 0, done.stderr
+    params, (z, m) = exact.problem(False, n=6)
+    wanted = action.expand(params, (np.repeat(z, 20, axis=0).astype(np.float32), np.repeat(m, 20)), 4)
+    found = neft.load(out)
+    np.testing.assert_allclose(found.expansion.S, wanted.S, rtol=1e-5)
+    assert picture.stat().st_size > 1000 and "radius" in done.stdout and "UUWW" in done.stdout
+    assert json.loads(out.read_text())["best"] is None
+
+
+@pytest.mark.slow
+def test_a_classifier_is_trained_and_expanded(own, tmp_path):
+    line = ("action", own / "data.npz", "--preprocess", "none", "--hidden", "4", "--epochs", "2", "--split", "train")
+    done = run(*line, "--resume", tmp_path / "r.npz", "--plot", tmp_path / "a.png")
+    assert done.exit_code == 0, done.stderr
+    assert "scales at θ*" in done.stdout and (tmp_path / "r.npz").exists()
+
+
+def test_what_is_not_parameters_is_refused(own):
+    done = run("action", own / "data.npz", "--params", own / "data.npz", "--preprocess", "none", "--split", "train")
+    assert done.exit_code == 2 and "data.npz" in done.stderr
+
+
+PICTURES = {
+    "expansion": lambda p, d: action.expand(p, d, 3),
+    "convergence": lambda p, d: action.convergence(p, d, order=6, points=5, bound=0.5),
+    "elements": lambda p, d: action.elements(p, d),
+    "fit": lambda p, d: action.fit(d, d, hidden=2, epochs=1),
+}
+
+
+@pytest.mark.parametrize("name", [n if n != "fit" else pytest.param(n, marks=pytest.mark.slow) for n in PICTURES])
+def test_each_result_has_a_picture(name):
+    figure = plot.draw(PICTURES[name](*exact.problem(True)))
+    assert plot.svg(figure, salt="a").startswith("<svg")
+
+
+def test_convergence_says_inside_or_outside():
+    found = action.convergence(*exact.problem(True), order=8, points=5, bound=0.4)
+    assert found.verdict(0.3) == "inside" and found.verdict() == "outside"
+    truth = [
+        action.expand({k: t * v for k, v in exact.problem(True)[0].items()}, exact.problem(True)[1], 0).loss
+        for t in found.t
+    ]
+    np.testing.assert_allclose(found.loss, truth, rtol=1e-12)
+    assert found.partial[-1, 1] == pytest.approx(truth[1], abs=1e-3)

@@ -1,0 +1,114 @@
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import action
+
+from . import exact
+
+
+def two_classes(activation, x, u):
+    """One hidden unit and two classes: Z = 1 + e^{t u σ(tx)} up to a factor."""
+    params = {"U": [[u], [0.0]], "c": [0.0, 0.0], "W": [[1.0]], "b": [0.0]}
+    return action.radius(params, ([[x], [-x]], [0, 1]), activation=activation)
+
+
+def test_the_zero_of_a_quadratic_exponent_is_where_it_must_be():
+    found = two_classes("linear", 2.0, 0.5)
+    assert found.binds == "zero of a partition function" and found.verified
+    assert found.radius == pytest.approx(math.sqrt(math.pi), rel=1e-8)
+    assert found.pole == math.inf
+
+
+def test_small_output_weights_leave_the_zero_just_inside_the_pole_of_silu():
+    found = two_classes("silu", 3.0, 0.01)
+    assert found.pole == pytest.approx(math.pi / 3)
+    # e^{t u σ(tx)} = -1 next to the pole: 1/(1 + e^{-tx}) is about iπ/(t u tx), which is large.
+    assert 0.98 * found.pole < found.zero_distance < found.pole and found.verified
+    t, x = complex(*found.zero), (3, -3)[found.sample]
+    assert abs(1 + np.exp(t * 0.01 * x * t / (1 + np.exp(-x * t)))) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["silu", "tanh", "gelu"])
+def test_the_radius_agrees_with_the_growth_of_the_series(name):
+    params, data = exact.problem(False, seed=6)
+    found = action.radius(params, data, activation=name)
+    S = action.expand(params, data, 100, activation=name, terms=False).S
+    assert found.verified
+    assert action.series_radius(S) == pytest.approx(found.radius, rel=0.03)
+
+
+@pytest.mark.slow
+def test_relu_has_no_pole():
+    found = action.radius(*exact.problem(False), activation="relu")
+    assert found.pole == math.inf and math.isfinite(found.radius) and found.verified
+
+
+@pytest.mark.slow
+def test_constant_logits_converge_everywhere():
+    params = {"U": np.zeros((2, 1)), "c": np.zeros(2), "W": np.ones((1, 1)), "b": np.zeros(1)}
+    found = action.radius(params, ([[1.0], [2.0]], [0, 1]), activation="gelu")
+    assert found.radius == math.inf and found.binds == "nothing"
+
+
+def test_partial_sums_say_whether_they_converge():
+    assert action.verdict(1.0, 2.0) == "inside" and action.verdict(1.0, 0.5) == "outside"
+
+
+def test_pade_sums_a_logarithm_beyond_its_radius():
+    k = np.arange(1, 31)
+    value, error = action.pade([0.0, *(-((-1.0) ** k) / k)], 8.0)
+    assert abs(value - math.log(9)) < 1e-6 and error < 1e-4
+
+
+@pytest.mark.slow
+def test_pade_owns_up_to_what_it_cannot_sum():
+    params, data = exact.problem(True, seed=6)
+    S = action.expand({name: 3 * value for name, value in params.items()}, data, 24, terms=False)
+    for t in (0.1, 0.3, 1.0):
+        scaled = {name: 3 * t * value for name, value in params.items()}
+        value, error = action.pade(S.S, t)
+        truth = action.expand(scaled, data, 0, terms=False).loss
+        assert abs(value - truth) < 10 * error + 1e-9, t
+    # S_1 = 0, so that the first two approximants agree by accident.
+    assert action.pade(S.S, 1.0)[0] != pytest.approx(math.log(3), rel=1e-6)
+
+
+def test_steps_recover_a_loss_from_series_beyond_the_radius():
+    params, (z, m) = exact.problem(False)
+    params = {name: 3 * value for name, value in params.items()}
+
+    def loss(q):
+        f = jax.nn.silu(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"]
+        return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
+
+    found = action.recover(loss, params, order=12, fraction=0.4)
+    truth = action.expand(params, (z, m), 1).loss
+    assert not found.inside and abs(found.partial - truth) > 1
+    assert found.truth == pytest.approx(truth, rel=1e-12)
+    assert abs(found.value - truth) < 1e-4 and abs(found.value - truth) <= 10 * found.error
+    assert found.centres[0] == 0 and found.radii[0] < 1
+    # Nothing but the increments of series is summed.
+    assert found.value == pytest.approx(math.log(3) + found.increments.sum(), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_results_are_saved_and_loaded(tmp_path):
+    found = action.radius(*exact.problem(True), activation="silu")
+    found.save(tmp_path / "r.json")
+    assert neft.load(tmp_path / "r.json") == found
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    with one_sentence("candidates"):
+        action.radius(*exact.problem(True), candidates=0)
+    with one_sentence("order"):
+        action.recover(lambda q: q.sum(), np.ones(2), order=1)
+    with one_sentence("elu"):
+        action.radius(*exact.problem(True), activation="elu")
