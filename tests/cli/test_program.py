@@ -118,7 +118,7 @@ def test_an_interrupt_is_one_sentence_and_exit_code_1(tmp_path):
     code += "(lambda level: os.kill(os.getpid(), signal.SIGINT) or __import__('time').sleep(60))\n"
     code += "neft.cli.main()"
     start = time.monotonic()
-    result = subprocess.run([sys.executable, "-c", code, "claims"], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", code, "claims", "a"], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (1, "neft: interrupted.\n")
     assert time.monotonic() - start < 30 and signal.SIGINT
 

@@ -13,9 +13,9 @@ from ._claim import Measurement as Measurement
 from ._full import contradictions as contradictions
 from ._full import full_outcomes as full_outcomes
 from ._full import save_full as save_full
+from ._ledger import check as check
+from ._ledger import claim as claim
+from ._ledger import ledger as ledger
 from ._outcome import Ledger as Ledger
 from ._outcome import Outcome as Outcome
 from ._registry import Registry as Registry
-from ._registry import check as check
-from ._registry import claim as claim
-from ._registry import ledger as ledger

@@ -92,10 +92,3 @@ def _run(claim: Claim, level: Level) -> Outcome:
         command=f"neft claims {claim.id} --level {level}",
         made=Made.by("neft.claims.check", specification={"ids": [claim.id], "level": level}),
     )
-
-
-_registry = Registry()
-
-claim = _registry.claim
-ledger = _registry.ledger
-check = _registry.check

@@ -1,0 +1,28 @@
+import pytest
+
+from neft import claims
+
+LECTURE = [claim.id for claim in claims.ledger() if claim.seed == "004"]
+
+
+def test_the_lecture_is_in_the_ledger():
+    assert len(LECTURE) >= 13
+
+
+@pytest.mark.parametrize("id", LECTURE)
+def test_a_statement_of_the_lecture_holds_when_it_is_measured(id):
+    (outcome,) = claims.check([id]).outcomes
+    assert outcome.verdict == "holds", outcome.summary
+    assert outcome.values
+
+
+def test_a_wrong_theory_is_refuted(monkeypatch):
+    # The claim that compares with predictions must notice when they are off.
+    from neft.claims import _lecture
+
+    monkeypatch.setattr(_lecture, "_Q", 1.3 * _lecture._Q)
+    verdicts = {
+        outcome.id: outcome.verdict
+        for outcome in claims.check(["004-first-layer-gaussian", "004-first-layer-ntk"]).outcomes
+    }
+    assert set(verdicts.values()) == {"refuted"}
