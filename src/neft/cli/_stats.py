@@ -13,7 +13,12 @@ Input = Annotated[
 ]
 
 
-def stats(network: Network, output: Output, input: Input = None) -> None:
+def stats(
+    network: Network,
+    output: Output,
+    input: Input = None,
+    interpret: Annotated[bool, typer.Option("--interpret", help="Show what the numbers mean instead.")] = False,
+) -> None:
     """Show every tensor of the width expansion, layer by layer, for one input.
 
     Example: neft stats --activation gelu --depth 4 --width 64 --C-W 1.98 --C-b 0.17 --plot flow.svg
@@ -21,7 +26,8 @@ def stats(network: Network, output: Output, input: Input = None) -> None:
     from .. import width
 
     net = network.build()
-    emit(width.statistics(net, numbers(input, net.widths[0])), output)
+    found = width.statistics(net, numbers(input, net.widths[0]))
+    emit(width.interpret(found) if interpret else found, output)
 
 
 def numbers(text: str | None, count: int) -> list[float]:

@@ -1,6 +1,19 @@
 """The tables of the width expansion's results. Imported when one of them is printed, because they bring JAX along."""
 
-from ..width import PHASES, Asymptotics, Comparison, Criticality, PhaseDiagram, Statistics
+import numpy as np
+
+from ..width import (
+    PHASES,
+    Advice,
+    Asymptotics,
+    Comparison,
+    Criticality,
+    Density,
+    Interpretation,
+    Parameterization,
+    PhaseDiagram,
+    Statistics,
+)
 from ._tables import Table, tables
 
 _MEANINGS = {
@@ -125,6 +138,133 @@ def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
         rows=tuple(rows),
     )
     return areas, samples
+
+
+@tables.register(Advice)
+def _advice(found: Advice) -> tuple[Table, ...]:
+    rows = [
+        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
+        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        ("spread of the output's variance over networks", _percent(found.spread_output)),
+        ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
+        ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
+        ("largest relative correction", f"{found.strength:.3g}"),
+        ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
+        ("largest depth at which it is below 0.1", _or_none(found.comfortable, "any")),
+        ("width at which it is below 0.1, at this depth", str(found.width_needed)),
+        ("verdict on depth/width", found.verdict),
+    ]
+    if found.xi is not None:
+        rows.insert(2, ("layers over which two inputs' difference changes e-fold", f"{found.xi:.3g}"))
+    notes = [found.summary]
+    if found.q_star is not None:
+        notes.append(f"Inputs of mean square {found.q_star:.6g} start at K* = {found.K_star:.6g}.")
+    notes += [
+        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
+        for point in found.others
+    ]
+    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
+    numbers = Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=tuple(notes))
+    standard = found.parameterization("standard")
+    layers = Table(
+        title="Layer by layer",
+        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W", "rate b", "rate W"),
+        rows=tuple(
+            (
+                str(l + 1),
+                str(found.widths[l]),
+                *(
+                    f"{values[l]:.6g}"
+                    for values in (
+                        standard.variance_b,
+                        standard.variance_W,
+                        found.K,
+                        found.lambda_b,
+                        found.lambda_W,
+                        standard.rate_b,
+                        standard.rate_W,
+                    )
+                ),
+            )
+            for l in _spread(found.depth, _SHOWN)
+        ),
+        notes=("Rates are to be multiplied by one step size for all; at 1 the NTK of the output is 1.",),
+    )
+    return numbers, layers
+
+
+@tables.register(Parameterization)
+def _parameterization(found: Parameterization) -> tuple[Table, ...]:
+    names = ("multiplier_b", "multiplier_W", "variance_b", "variance_W", "rate_b", "rate_W")
+    constants = ("variance_b", "variance_W", "rate_b", "rate_W")
+    layers = _spread(len(found.widths) - 1, _SHOWN)
+    title = f"{found.kind.upper() if found.kind == 'ntk' else found.kind} parameterization".replace("mup", "μP")
+    values = Table(
+        title=f"{title}, {found.activation}",
+        columns=("layer", "fan-in", *(name.replace("_", " ") for name in names)),
+        rows=tuple(
+            (str(l + 1), str(found.widths[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in layers
+        ),
+    )
+    fixed = Table(
+        title="Constants that stay when widths change",
+        columns=("layer", *(name.replace("_", " ") for name in constants)),
+        rows=tuple((str(l + 1), *(f"{found.constants[name][l]:.6g}" for name in constants)) for l in layers),
+    )
+    return values, fixed
+
+
+@tables.register(Interpretation)
+def _interpretation(found: Interpretation) -> tuple[Table, ...]:
+    layers = _spread(len(found.widths) - 1, _SHOWN)
+    rows = [(label, *_cells(found.sizes[name], layers), _MEANINGS[name]) for name, label in _UNITS.items()]
+    rows += [
+        ("√(V/n)/K", *_cells(found.spread_kernel, layers), "spread of the kernel over networks"),
+        ("√((A+2B)/n)/Θ", *_cells(found.spread_ntk, layers), "spread of the NTK over networks"),
+        ("largest", *_cells(found.strength, layers), "of variances and shifts of the means"),
+    ]
+    sizes = Table(
+        title=f"Relative size of each correction, {' - '.join(map(str, found.widths))}, {found.activation}",
+        columns=("correction", *(f"layer {l + 1}" for l in layers), "what it is"),
+        rows=tuple(rows),
+        notes=(found.summary,),
+    )
+    return sizes, *_density(found.density)
+
+
+@tables.register(Density)
+def _density(found: Density) -> tuple[Table, ...]:
+    sign = "positive everywhere" if found.positive else "negative around √3 standard deviations"
+    return (
+        Table(
+            title=f"Density of a neuron of layer {found.layer}",
+            columns=("variance", "fourth cumulant", "trusted for |z| below", "in standard deviations"),
+            rows=(
+                tuple(
+                    f"{v:.6g}" for v in (found.variance, found.fourth, found.reach, found.reach / found.variance**0.5)
+                ),
+            ),
+            notes=(
+                f"Gaussian times 1 + κ₄/(24κ₂²) He₄; {sign}; trusted where that factor is within {found.limit:g} of 1.",
+            ),
+        ),
+    )
+
+
+_UNITS = {"V": "V/nK²", "A": "A/nΘ²", "B": "B/nΘ²", "D": "D/nKΘ", "F": "F/nKΘ", "P": "P/nΘ²", "Q": "Q/nΘ²"}
+_UNITS |= {name: f"{name}K/nΘ³" for name in "RSTU"} | {"K1": "K1/nK", "Theta1": "Θ1/nΘ"}
+
+
+def _cells(values: np.ndarray | None, layers: list[int]) -> list[str]:
+    return ["–"] * len(layers) if values is None else [f"{values[l]:.4g}" for l in layers]
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+def _or_none(value: float | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{value:.0f}"
 
 
 def _spread(count: int, shown: int) -> list[int]:

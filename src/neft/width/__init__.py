@@ -1,5 +1,7 @@
 """The width expansion (seed 004): statistics of an ensemble of networks in powers of 1/width."""
 
+from ._advice import Advice as Advice
+from ._advice import advise as advise
 from ._asymptotics import Asymptotics as Asymptotics
 from ._asymptotics import asymptotics as asymptotics
 from ._comparison import Comparison as Comparison
@@ -9,14 +11,24 @@ from ._critical import CriticalPoint as CriticalPoint
 from ._critical import Susceptibilities as Susceptibilities
 from ._critical import critical as critical
 from ._critical import susceptibilities as susceptibilities
+from ._edgeworth import Density as Density
+from ._edgeworth import density as density
+from ._edgeworth import edgeworth as edgeworth
+from ._initializers import FRAMEWORKS as FRAMEWORKS
+from ._initializers import initializer_code as initializer_code
+from ._interpretation import Interpretation as Interpretation
+from ._interpretation import interpret as interpret
 from ._one_input import Rates as Rates
 from ._one_input import Tensors as Tensors
 from ._one_input import first_layer as first_layer
 from ._one_input import flow as flow
 from ._one_input import next_layer as next_layer
+from ._parameterization import Parameterization as Parameterization
+from ._parameterization import parameterize as parameterize
 from ._phase import PHASES as PHASES
 from ._phase import PhaseDiagram as PhaseDiagram
 from ._phase import phase as phase
+from ._shares import equal_shares as equal_shares
 from ._statistics import AbsentTensor as AbsentTensor
 from ._statistics import Statistics as Statistics
 from ._statistics import statistics as statistics

@@ -2,7 +2,8 @@
 
 Up to the second layer the leading order is exact at any width. From the third on, the tensors of a simulated network
 differ from it by further powers of 1/n, which are large for some: the hidden widths are multiplied by several factors
-f, and a + b/f + c/f² is fitted, whose a is what the theory speaks of.
+f, and a + b/f + c/f² is fitted, whose a is what the theory speaks of. It depends on the ratios of the hidden widths
+only, so wide networks are checked by narrow ones.
 """
 
 import math
@@ -17,7 +18,9 @@ from .._network import MLP
 from .._result import Made, Result, result
 from ._statistics import NAMES, statistics
 
-FACTORS = (1, 2, 3, 5)
+MULTIPLES = (1, 2, 3, 5)
+NARROWEST = 6
+"""The narrowest hidden layer that is simulated, unless the network itself has a narrower one."""
 
 
 @result
@@ -34,7 +37,7 @@ class Comparison(Result):
     widths: tuple[int, ...]
     activation: str
     draws: int
-    factors: tuple[int, ...]
+    factors: tuple[float, ...]
     made: Made
 
     @property
@@ -48,10 +51,16 @@ class Comparison(Result):
         return self.worst < 5
 
     def _shown(self):
-        yield "widths", f"{self.widths} and {', '.join(f'×{f}' for f in self.factors[1:])}"
-        yield "worst |z|", f"{self.worst:.2f}"
+        yield "widths", f"{self.widths}, hidden ones × {', '.join(f'{f:g}' for f in self.factors)}"
+        yield "worst |z|", f"{self.worst:.2f}, {'agrees' if self.agrees else 'DOES NOT AGREE'}"
         for name, z in self.z.items():
             yield name, ", ".join(f"{value:+.2f}" for value in z)
+
+    def resolved(self, name: str) -> Float[np.ndarray, " layers"]:
+        """How many standard errors the theory's value is away from zero, layer by layer; infinite where exact."""
+        value, stderr = np.abs(self.theory[name]), self.stderr[name]
+        exact = np.where(value > 0, np.inf, 0.0)
+        return np.where(stderr > 0, value / np.where(stderr > 0, stderr, 1.0), exact)
 
 
 def check(
@@ -60,18 +69,19 @@ def check(
     *,
     draws: int = 4096,
     key: Array | None = None,
-    factors: tuple[int, ...] = FACTORS,
-    dtype: Any = np.float64,
+    factors: tuple[float, ...] | None = None,
+    dtype: Any = None,
 ) -> Comparison:
     """The statistics of a network against ensembles of `draws` networks at each of several widths.
 
     Args:
-        net: the specification; its hidden widths are multiplied by each of the factors.
+        net: the specification.
         x: one input of shape (n_0,).
         draws: networks at each width.
         key: a JAX key (default: key 0).
-        factors: of the hidden widths; at least three where there are more than two layers.
-        dtype: of the simulated networks.
+        factors: that multiply the hidden widths, at least three of them where there are more than two layers. By
+            default 1, 2, 3 and 5 times the narrowest widths of the same ratios, at least 6 where it is so wide.
+        dtype: of the simulated networks, by default that of x.
 
     >>> check(MLP(widths=(3, 6, 2), activation="relu"), [1.0, 0.5, 0.2], draws=512, factors=(1,)).agrees
     True
@@ -79,15 +89,14 @@ def check(
     # The simulation is a sibling, not a part of the theory: it is only met here.
     from ..ensemble import estimate
 
-    factors = tuple(_check.integer("each of factors", f, at_least=1) for f in factors)
-    if net.depth > 2 and len(set(factors)) < 3:
+    factors = _factors(net) if factors is None else tuple(_check.real("each of factors", f, above=0) for f in factors)
+    if not factors or (net.depth > 2 and len(set(factors)) < 3):
         raise ValueError(f"factors is {factors}, but must hold at least three widths to extrapolate from.")
+    nets = [_scaled(net, factor) for factor in factors]
     key = jax.random.key(0) if key is None else key
     theory = statistics(net, x)
     estimates = []
-    for index, factor in enumerate(factors):
-        widths = (net.widths[0], *(factor * n for n in net.widths[1:-1]), net.widths[-1])
-        scaled = MLP(widths, net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W)
+    for index, scaled in enumerate(nets):
         estimates.append(estimate(scaled, x, draws, jax.random.fold_in(key, index), dtype=dtype))
     known, simulation, stderr, z = {}, {}, {}, {}
     for name in NAMES:
@@ -113,11 +122,32 @@ def check(
     )
 
 
+def _factors(net: MLP) -> tuple[float, ...]:
+    hidden = net.widths[1:-1]
+    if net.depth <= 2:
+        # Exact at any width, so one is enough.
+        return (min(1.0, NARROWEST / hidden[0]),) if hidden else (1.0,)
+    common = math.gcd(*hidden)
+    least = min(hidden) // common
+    smallest = min(common, -(-NARROWEST // least))
+    return tuple(multiple * smallest / common for multiple in MULTIPLES)
+
+
+def _scaled(net: MLP, factor: float) -> MLP:
+    hidden = [factor * n for n in net.widths[1:-1]]
+    if any(abs(n - round(n)) > 1e-9 * n or round(n) < 1 for n in hidden):
+        raise ValueError(f"each of factors must give whole hidden widths, but {factor:g} gives {hidden}.")
+    widths = (net.widths[0], *map(round, hidden), net.widths[-1])
+    return MLP(widths, net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W)
+
+
 def _extrapolate(
-    found: np.ndarray, errors: np.ndarray, factors: tuple[int, ...], *, exact: bool
+    found: np.ndarray, errors: np.ndarray, factors: tuple[float, ...], *, exact: bool
 ) -> tuple[float, float]:
     if not errors.any():
         return float(found[0]), 0.0
+    # A width at which draws do not differ counts as exact to rounding.
+    errors = np.maximum(errors, 1e-12 * np.abs(found).max())
     powers = 1 if exact else 3
     design = np.stack([np.array(factors, float) ** -k for k in range(powers)], axis=1) / errors[:, None]
     covariance = np.linalg.inv(design.T @ design)
@@ -125,7 +155,9 @@ def _extrapolate(
 
 
 def _scores(difference: np.ndarray, stderr: np.ndarray, scale: float) -> np.ndarray:
-    # Without any spread only rounding may be left.
-    equal = np.abs(difference) <= 1e-9 * max(scale, 1.0)
+    # Without any spread only the tolerance of the theory's quadrature may be left.
+    tolerance = 1e-9 * max(scale, 1.0)
+    stderr = np.where(stderr > 0, np.hypot(stderr, tolerance), 0.0)
+    equal = np.abs(difference) <= tolerance
     certain = np.where(equal, 0.0, np.copysign(np.inf, difference))
     return np.where(stderr > 0, difference / np.where(stderr > 0, stderr, 1.0), certain)

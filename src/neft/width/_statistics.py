@@ -74,7 +74,7 @@ def statistics(net: MLP, x: Any) -> Statistics:
     rates = Rates(*(np.array(values) for values in (net.C_b, net.C_W, net.lambda_b, net.lambda_W)))
     tensors = Tensors(*_compiled(net.activation)(q, jnp.asarray(ratios), Rates(*map(jnp.asarray, rates))))
     found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
-    _check_flow(found)
+    check_flow(found)
     absent = set(NAMES) - set(present(net.activation))
     return Statistics(
         tensors=found,
@@ -97,7 +97,8 @@ def _reason(act: Activation) -> str:
     return f"derivative {kink.order} of the activation jumps at {kink.position:g}, so {what}"
 
 
-def _check_flow(found: dict[str, np.ndarray | None]) -> None:
+def check_flow(found: dict[str, np.ndarray | None]) -> None:
+    """Refuse tensors that overflow or die on the way, and say at which layer."""
     K = found["K"]
     assert K is not None
     for l, value in enumerate(K, start=1):
@@ -105,7 +106,8 @@ def _check_flow(found: dict[str, np.ndarray | None]) -> None:
             raise ValueError(
                 f"K overflows at layer {l}, so nothing beyond it is defined: lower C_W or C_b, or the depth."
             )
-        if value < 1e-200 and l < len(K):
+        # Derivatives in K divide by its third power.
+        if value < 1e-100 and l < len(K):
             raise ValueError(f"K is {value:.3g} at layer {l}: the signal dies, and nothing beyond it is defined.")
     for name, values in found.items():
         if values is not None and not np.isfinite(values).all():

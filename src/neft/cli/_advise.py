@@ -1,0 +1,69 @@
+"""`neft advise`: how to initialize and train a network of a given depth and width."""
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+from ._emit import emit
+from ._options import Output
+
+
+def _network(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel="Network", show_default=False)
+
+
+def advise(
+    name: Annotated[
+        str, typer.Argument(help="Name, with parameters in parentheses where it has some.", show_default=False)
+    ],
+    output: Output,
+    depth: Annotated[int, _network("--depth", "L, the number of layers of weights (default 3).")] = 3,
+    width: Annotated[int, _network("--width", "Width of every hidden layer (default 128).")] = 128,
+    inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
+    outputs: Annotated[int, _network("--outputs", "Number of outputs (default 1).")] = 1,
+    q: Annotated[float, _network("--q", "Mean square of an input's components (default 1).")] = 1.0,
+    C_b: Annotated[float | None, _network("--C-b", "Variance of a bias (default: critical).")] = None,
+    C_W: Annotated[
+        float | None, _network("--C-W", "Variance of a weight times its fan-in (default: critical).")
+    ] = None,
+    point: Annotated[int, _network("--point", "Which of several critical points, 0 being the best (default 0).")] = 0,
+    code: Annotated[
+        str | None,
+        typer.Option(
+            "--code",
+            help="Print a program for jax, flax or torch instead of the table.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    parameterization: Annotated[
+        str | None,
+        typer.Option(
+            "--parameterization",
+            help="Show variances, multipliers and rates in this one: standard, ntk or mup.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Advise on initialization and learning rates, say what to expect, and whether the network is too deep.
+
+    Example: neft advise gelu --depth 8 --width 256 --plot advice.svg
+    """
+    from .. import width as theory
+    from .._check import one_of
+
+    if code is not None:
+        one_of("--code", code, theory.FRAMEWORKS)
+        if output.json or parameterization is not None:
+            raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
+    found = theory.advise(name, depth, width, inputs=inputs, outputs=outputs, q=q, C_b=C_b, C_W=C_W, point=point)
+    if parameterization is not None:
+        emit(found.parameterization(parameterization), output)
+    elif code is None:
+        emit(found, output)
+    else:
+        emit(found, dataclasses.replace(output, quiet=True))
+        if not output.quiet:
+            print(found.code(code), end="")

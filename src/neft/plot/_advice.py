@@ -1,0 +1,63 @@
+"""Advice: how fast each layer should learn, and how far networks of this width may be from deep."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from ..width import Advice
+from ._style import INK, look, styled
+
+
+@styled
+def advice(found: Advice) -> Figure:
+    """Left the learning rates, layer by layer; right the spread over networks against depth, with the advised depth."""
+    figure = Figure(figsize=(9.2, 3.2), layout="constrained")
+    figure.suptitle(
+        f"{found.activation}, depth {found.depth}, width {found.width}:  "
+        f"$C_b = {found.C_b:.4g}$, $C_W = {found.C_W:.4g}$, {found.verdict}",
+        fontsize=10,
+        color=INK,
+    )
+    left, right = figure.subplots(1, 2)
+    _rates(left, found)
+    _spreads(right, found)
+    return figure
+
+
+def _rates(axes: Axes, found: Advice) -> None:
+    axes.set(title="Rates of equal shares of the NTK", xlabel="layer", ylabel="rate")
+    layer = np.arange(1, found.depth + 1)
+    marks = {"markersize": 4, "markevery": max(1, found.depth // 12)}
+    both = np.concatenate([found.lambda_b, found.lambda_W])
+    for i, (values, label) in enumerate(((found.lambda_b, r"$\lambda_b$"), (found.lambda_W, r"$\lambda_W$"))):
+        axes.plot(layer, values, label=label, marker="os"[i], **marks, **look(i, i))
+    if both.max() > 100 * both.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.08 * both.max())
+    axes.set_xlim(0.5, found.depth + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.legend()
+
+
+def _spreads(axes: Axes, found: Advice) -> None:
+    axes.set(title=f"Spread over networks of width {found.width}", xlabel="depth", ylabel="relative standard deviation")
+    axes.set(xscale="log", yscale="log")
+    depth = found.curve_depth
+    axes.axhline(1, color=INK, linewidth=0.8, label="as large as the mean")
+    for i, (values, label) in enumerate(((found.curve_output, "variance of the output"), (found.curve_ntk, "NTK"))):
+        # A single layer has no spread, which a logarithm cannot show.
+        seen = values > 0
+        axes.plot(depth[seen], values[seen], label=label, **look(2 * i, i))
+    axes.axvline(found.depth, **look(1, 2), linewidth=1.4, label=f"depth {found.depth}")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.1), max(high, 1.6))
+    for axis, text in (
+        (axes.yaxis, lambda value, _: f"{100 * value:g} %"),
+        (axes.xaxis, lambda value, _: f"{value:g}"),
+    ):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(text))
+        axis.set_minor_formatter(NullFormatter())
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.03), borderaxespad=0.2)

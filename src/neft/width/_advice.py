@@ -1,0 +1,295 @@
+"""Advice: how to initialize a network of a given depth and width, how fast each layer should learn, what to expect."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from .. import _check
+from .._activation import Activation, activation
+from .._network import MLP
+from .._precision import float64
+from .._result import Made, Result, result
+from ._critical import CriticalPoint
+from ._deeper import chunks, cut_off, reached, strength
+from ._initializers import initializer_code
+from ._interpretation import DEEPEST
+from ._one_input import Rates, Tensors, first_layer
+from ._parameterization import Parameterization, parameterize
+from ._shares import balanced_rates
+from ._start import Kind, Start, start
+from ._statistics import check_flow
+
+Verdict = Literal["fine", "strained", "too deep"]
+
+FINE, BROKEN = 0.1, 1.0
+"""Relative corrections below the first are small; at the second the expansion, and the network's reliability, end."""
+
+_MEMORY = 5.0  # depths ξ_⊥ after which little is left of the difference of two inputs, e⁻⁵ in its square
+_CURVE = 120
+
+
+@result
+class Advice(Result):
+    """Numbers for a practitioner; the two sentences of `summary` say the same.
+
+    Layers l = 1..L run along the arrays. Spreads are relative standard deviations over networks drawn at random.
+
+    Attributes:
+        q: |x|²/n_0 of the inputs that the rates are balanced for.
+        C_b, C_W: variance of a bias, and of a weight times its fan-in, for all layers.
+        kind: "critical"; without such a point "edge of chaos" (χ_⊥ = 1 only) or "steady" (K stays only); or "given".
+        why: where the variances come from.
+        K_star: the fixed point; None where every K is one, or where it is not known.
+        q_star: the q that starts at K_star in layer 1; None where there is none.
+        others: other critical points of the activation.
+        K: variance of a preactivation at infinite width.
+        lambda_b, lambda_W: rates of equal shares, at which the NTK of the output is 1; rates of gradient descent are
+            η λ_b and η λ_W/fan-in with one step size η for all.
+        xi: ξ_⊥ = 1/|ln χ_⊥| at the output, the layers over which the difference of two inputs changes e-fold; None at
+            criticality, where it is infinite.
+        spread_output: √(V/n)/K, of the variance of the output.
+        spread_ntk: √((A + 2B)/n)/Θ, of a diagonal element of the NTK.
+        excess_kurtosis: 3V/nK², of an output.
+        strength: the largest relative correction at this depth and width.
+        cutoff: the depth at which the strength is 1 at this width; None where it was not seen to get there.
+        comfortable: the largest depth at which the strength is below 0.1 at this width; None where it always is.
+        width_needed: the width at which the strength is below 0.1 at this depth.
+        verdict: "fine" (strength below 0.1), "strained", or "too deep" (1 or more, or more than 5 ξ layers).
+        curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
+            rates balanced at each.
+    """
+
+    activation: str
+    named: bool
+    depth: int
+    width: int
+    inputs: int
+    outputs: int
+    q: float
+    C_b: float
+    C_W: float
+    kind: Kind
+    why: str
+    K_star: float | None
+    q_star: float | None
+    others: tuple[CriticalPoint, ...]
+    K: Float[np.ndarray, " layers"]
+    lambda_b: Float[np.ndarray, " layers"]
+    lambda_W: Float[np.ndarray, " layers"]
+    xi: float | None
+    spread_output: float
+    spread_ntk: float
+    excess_kurtosis: float
+    strength: float
+    cutoff: float | None
+    comfortable: int | None
+    width_needed: int
+    verdict: Verdict
+    summary: str
+    curve_depth: Int[np.ndarray, " depths"]
+    curve_output: Float[np.ndarray, " depths"]
+    curve_ntk: Float[np.ndarray, " depths"]
+    curve_strength: Float[np.ndarray, " depths"]
+    made: Made
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """(n_0, …, n_L)."""
+        return (self.inputs, *(self.width,) * (self.depth - 1), self.outputs)
+
+    def network(self, of: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
+        """The specification that is advised; a user's own activation must be given again if this came from a file."""
+        if of is None and not self.named:
+            raise ValueError(f"activation {self.activation!r} is a user's own function, so it must be given.")
+        rates = (tuple(values.tolist()) for values in (self.lambda_b, self.lambda_W))
+        return MLP(self.widths, self.activation if of is None else of, self.C_b, self.C_W, *rates)
+
+    def code(self, framework: str = "jax") -> str:
+        """A program for "jax" (with Equinox), "flax" or "torch" that makes the model and its optimizer."""
+        # The program of a user's own function says where to put it, so any other will do to write it.
+        return initializer_code(self.network(None if self.named else _unnamed), framework)
+
+    def parameterization(self, kind: str) -> Parameterization:
+        """The same network in the "standard", "ntk" or "mup" parameterization."""
+        return parameterize(self.network(None if self.named else _unnamed), kind)
+
+    def _shown(self):
+        yield from ((name, value) for name, value in super()._shown() if not name.startswith("curve"))
+
+
+def _unnamed(z: Any) -> Any:
+    return z
+
+
+class _Flow(NamedTuple):
+    """What every depth 1, 2, … would have at equal shares."""
+
+    tensors: dict[str, np.ndarray]
+    square: np.ndarray
+    chi: np.ndarray
+    strength: np.ndarray
+
+
+@float64
+def advise(
+    of: str | Activation | Callable[[Any], Any],
+    depth: int,
+    width: int,
+    *,
+    inputs: int | None = None,
+    outputs: int = 1,
+    q: float = 1.0,
+    C_b: float | None = None,
+    C_W: float | None = None,
+    point: int = 0,
+) -> Advice:
+    """How to initialize and train a network of this depth and width, and whether it is too deep (seed 004, lecture 4).
+
+    The variances are those of the best critical point of `critical`; without one, those of the edge of chaos, else of a
+    steady signal (`kind` and `why` say which). The rates are those of `equal_shares`.
+
+    Args:
+        of: an activation, its name, or any elementwise JAX function.
+        depth: L, the number of layers of weights.
+        width: of every hidden layer.
+        inputs: number of inputs, by default the width.
+        outputs: number of outputs.
+        q: mean square of an input's components, |x|²/n_0.
+        C_b: a variance to use instead of the critical one, together with C_W.
+        C_W: likewise.
+        point: which of several critical points, 0 being the best.
+
+    >>> found = advise("tanh", depth=8, width=64)
+    >>> found.C_b, found.C_W, found.verdict
+    (0.0, 1.0, 'fine')
+    """
+    act = activation(of)
+    depth, width = (_check.integer(k, v, at_least=1) for k, v in (("depth", depth), ("width", width)))
+    inputs = width if inputs is None else _check.integer("inputs", inputs, at_least=1)
+    outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)
+    chosen = start(act, C_b, C_W, point)
+    flow = _flow(act, q, chosen, depth, width)
+    lambda_b, lambda_W = balanced_rates(flow.square[:depth], flow.chi[:depth])
+    at = {name: float(values[depth - 1]) for name, values in flow.tensors.items()}
+    numbers = {
+        "xi": _xi(chosen.kind, float(flow.chi[depth - 1])) if depth > 1 else None,
+        "spread_output": math.sqrt(at["V"] / width) / at["K"],
+        "spread_ntk": math.sqrt((at["A"] + 2 * at["B"]) / width) / at["Theta"],
+        "excess_kurtosis": 3 * at["V"] / width / at["K"] ** 2,
+        "strength": float(flow.strength[depth - 1]),
+        "cutoff": cut_off(flow.strength, BROKEN, whole=False),
+    }
+    comfortable = cut_off(flow.strength, FINE, whole=False)
+    verdict = _verdict(numbers["strength"], numbers["xi"], depth)
+    curve = _curve(flow, depth, numbers["cutoff"])
+    n, K, Theta = width, flow.tensors["K"][curve], flow.tensors["Theta"][curve]
+    specification = {"activation": act.to_dict(), "depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
+    return Advice(
+        activation=act.name,
+        named=act.named,
+        depth=depth,
+        width=width,
+        inputs=inputs,
+        outputs=outputs,
+        q=q,
+        C_b=chosen.C_b,
+        C_W=chosen.C_W,
+        kind=chosen.kind,
+        why=chosen.why,
+        K_star=chosen.K_star,
+        q_star=(chosen.K_star - chosen.C_b) / chosen.C_W if chosen.K_star else None,
+        others=chosen.others,
+        K=flow.tensors["K"][:depth],
+        lambda_b=lambda_b,
+        lambda_W=lambda_W,
+        **numbers,
+        comfortable=None if comfortable is None else max(0, math.ceil(comfortable) - 1),
+        width_needed=math.floor(width * numbers["strength"] / FINE * (1 + 2e-9)) + 1,
+        verdict=verdict,
+        summary=_summary(act, chosen, depth, width, verdict, numbers),
+        curve_depth=curve + 1,
+        curve_output=np.sqrt(flow.tensors["V"][curve] / n) / K,
+        curve_ntk=np.sqrt((flow.tensors["A"] + 2 * flow.tensors["B"])[curve] / n) / Theta,
+        curve_strength=flow.strength[curve],
+        made=Made.by(
+            "neft.width.advise", specification=specification | {"q": q, "C_b": C_b, "C_W": C_W, "point": point}
+        ),
+    )
+
+
+def _flow(act: Activation, q: float, chosen: Start, depth: int, width: int) -> _Flow:
+    """Layers until the depth is there and the strength has reached its limit, or for DEEPEST of them."""
+    rates = Rates(*(jnp.asarray(v, float) for v in (chosen.C_b, chosen.C_W, 1.0, 1 / q)))
+    first = first_layer(act, jnp.asarray(q, float), rates)
+    parts, square, chi = [_arrays(first)], [np.array([q])], [np.ones(1)]
+    sizes = np.zeros(1)
+    with np.errstate(all="ignore"):
+        for tensors, more_square, more_chi in chunks(act, first, rates, balanced=True):
+            parts.append(_arrays(tensors))
+            square.append(np.asarray(more_square))
+            chi.append(np.asarray(more_chi))
+            sizes = np.append(sizes, strength(parts[-1], width))
+            over = not np.isfinite(sizes).all() or reached(sizes.max(), BROKEN) or len(sizes) > DEEPEST
+            if len(sizes) >= depth and over:
+                break
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    check_flow({name: values[:depth] for name, values in whole.items()})
+    usable = int(np.argmin(np.append(np.isfinite(sizes) & (whole["K"] > 1e-200) & (whole["K"] < 1e150), False)))
+    if usable < depth:
+        raise ValueError(f"depth is {depth}, but the statistics can be followed to layer {usable} only.")
+    cut = {name: values[:usable] for name, values in whole.items()}
+    return _Flow(cut, np.concatenate(square)[:usable], np.concatenate(chi)[:usable], sizes[:usable])
+
+
+def _arrays(tensors: Tensors) -> dict[str, np.ndarray]:
+    return {k: np.atleast_1d(np.asarray(v)) for k, v in tensors._asdict().items() if v is not None}
+
+
+def _xi(kind: Kind, chi: float) -> float | None:
+    if kind in ("critical", "edge of chaos") or abs(math.log(chi)) < 1e-9:
+        return None
+    return 1 / abs(math.log(chi))
+
+
+def _verdict(strength: float, xi: float | None, depth: int) -> Verdict:
+    if reached(strength, BROKEN) or (xi is not None and depth > _MEMORY * xi):
+        return "too deep"
+    return "strained" if reached(strength, FINE) else "fine"
+
+
+def _curve(flow: _Flow, depth: int, cutoff: float | None) -> np.ndarray:
+    last = min(len(flow.strength), max(2 * depth, math.ceil(1.5 * (cutoff or 0)), 8))
+    return np.unique(np.append(np.geomspace(1, last, _CURVE).round().astype(int), min(depth, last))) - 1
+
+
+def _summary(act: Activation, chosen: Start, depth: int, width: int, verdict: Verdict, found: dict[str, Any]) -> str:
+    """Two sentences: what to do, and what to expect."""
+    share = f"that each of the {depth} layers contributes 1/{depth} of the output's NTK"
+    if depth == 1:
+        share = "that biases and weights contribute one half of the output's NTK each"
+    first = (
+        f"Draw the biases of {act.name} from Gaussians of variance {chosen.C_b:.6g} and the weights from Gaussians of "
+        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}), and train layer l at the rates λ_b and λ_W/fan-in times one "
+        f"step size for all, so {share}."
+    )
+    end = f"does not grow to {BROKEN:g} at any depth that was looked at"
+    if found["cutoff"] is not None:
+        verb = "passed" if found["cutoff"] <= depth else "grows to"
+        end = f"{verb} {BROKEN:g} at depth {found['cutoff']:.0f}, where networks differ as much as they agree"
+    memory = ""
+    if found["xi"] is not None:
+        memory = f", while the difference of two inputs changes e-fold every {found['xi']:.2g} layers"
+    second = (
+        f"Depth {depth} at width {width} is {verdict}: from network to network the output's variance spreads by "
+        f"{_percent(found['spread_output'])} and its NTK by {_percent(found['spread_ntk'])}, the largest relative "
+        f"correction is {found['strength']:.2g} and {end}{memory}."
+    )
+    return f"{first} {second}"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"

@@ -1,0 +1,79 @@
+import json
+
+import pytest
+
+from neft import load
+from neft.width import Advice, Parameterization, advise
+
+
+def test_advise_prints_numbers_sentences_and_layers(neft):
+    text = neft("advise", "tanh", "--depth", "8", "--width", "64").stdout
+    rows = [line.split() for line in text.splitlines()]
+    found = advise("tanh", 8, 64)
+    assert found.summary in text and ["verdict", "on", "depth/width", "fine"] in rows
+    last = [f"{v:.6g}" for v in (0, 1 / 64, found.K[7], found.lambda_b[7], found.lambda_W[7], 1 / 16)]
+    assert ["8", "64", *last, f"{found.lambda_W[7] / 64:.6g}"] in rows
+
+
+def test_advise_tells_of_other_points_and_where_to_start(neft):
+    text = neft("advise", "gelu", "--depth", "2").stdout
+    assert "Another critical point: C_b = 0, C_W = 4 (K*=0)." in text
+    assert "Inputs of mean square 1.70879 start at K* = 3.56155." in text
+
+
+def test_advise_as_json_and_as_files(neft, tmp_path):
+    line = ("advise", "relu", "--depth", "3", "--width", "32", "--json", "--plot", tmp_path / "a.png", "--out")
+    record = json.loads(neft(*line, tmp_path / "a.npz").stdout)
+    assert record["type"] == "Advice" and record["C_W"] == 2 and len(record["lambda_W"]) == 3
+    assert isinstance(load(tmp_path / "a.npz"), Advice) and (tmp_path / "a.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("framework", ["jax", "flax", "torch"])
+def test_advise_prints_a_program_and_nothing_else(neft, framework):
+    result = neft("advise", "tanh", "--depth", "3", "--width", "16", "--code", framework)
+    assert result.stdout == advise("tanh", 3, 16).code(framework)
+    compile(result.stdout, "printed.py", "exec")
+
+
+def test_advise_in_another_parameterization(neft, tmp_path):
+    line = (
+        "advise",
+        "tanh",
+        "--depth",
+        "3",
+        "--width",
+        "16",
+        "--parameterization",
+        "mup",
+        "--out",
+        tmp_path / "a.json",
+    )
+    text = neft(*line).stdout
+    assert "μP parameterization, tanh" in text and "Constants that stay when widths change" in text
+    found = load(tmp_path / "a.json")
+    assert isinstance(found, Parameterization) and found.multiplier_W[-1] == 1 / 16
+
+
+def test_show_draws_an_advice_from_a_file(neft, tmp_path):
+    printed = neft("advise", "tanh", "--out", tmp_path / "a.json", "--plot", tmp_path / "first.svg").stdout
+    assert neft("show", tmp_path / "a.json", "--plot", tmp_path / "again.svg").stdout == printed
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("tahn", "did you mean 'tanh'?"),
+        ("tanh --depth 0", "depth is 0, but must be at least 1."),
+        ("tanh --width 0", "width is 0, but must be at least 1."),
+        ("tanh --C-W 1", "C_b is missing"),
+        ("tanh --C-b 0 --C-W 0", "C_W is 0, but must be greater than 0."),
+        ("quadratic", "no critical point"),
+        ("tanh --code keras", "--code is 'keras', but must be one of jax, flax, torch."),
+        ("tanh --code jax --json", "--code prints a program"),
+        ("tanh --parameterization mp", "kind is 'mp', but must be one of standard, ntk, mup"),
+    ],
+)
+def test_bad_options_are_one_sentence(neft, options, words):
+    result = neft("advise", *options.split())
+    assert result.exit_code == 2 and words in result.stderr

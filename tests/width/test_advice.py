@@ -1,0 +1,320 @@
+import math
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP, Layer
+from neft.width import advise, critical, equal_shares, initializer_code, statistics
+
+NAMES = ["tanh", "relu"]
+NAMES += [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("gelu", "silu", "sin", "elu", "hard_tanh", "sigmoid", "softplus")
+]
+X = np.array([0.7, -1.1, 0.4])
+
+
+def shares_in_theory(net, x):
+    """Θ of the output from one layer alone: the NTK is linear in the rates, so all others are set to zero."""
+    found = []
+    for l in range(net.depth):
+        only = [
+            tuple(value if i == l else 0.0 for i, value in enumerate(values)) for values in (net.lambda_b, net.lambda_W)
+        ]
+        found.append(statistics(MLP(net.widths, net.activation, net.C_b, net.C_W, *only), x).Theta[-1])
+    return np.array(found)
+
+
+def draws_of(net, count, seed):
+    """Parameters of many networks, stacked."""
+    rng = np.random.default_rng(seed)
+    return tuple(
+        Layer(
+            rng.normal(size=(count, m, n)).astype(np.float32) * np.float32(math.sqrt(C_W / n)),
+            rng.normal(size=(count, m)).astype(np.float32) * np.float32(math.sqrt(C_b)),
+        )
+        for n, m, C_W, C_b in zip(net.widths, net.widths[1:], net.C_W, net.C_b)
+    )
+
+
+def shares_in_draws(net, x, count, seed):
+    """The same from autodiff: Σ λ (dz/dθ)² over the parameters of each layer of each draw, (draws, L)."""
+
+    @jax.jit
+    @jax.vmap
+    def squares(params):
+        gradient = jax.grad(lambda p: net.apply(p, x)[0])(params)
+        return [[jnp.sum(g**2) for g in layer] for layer in gradient]
+
+    squares = np.array(squares(draws_of(net, count, seed)), float)
+    return np.einsum("lpd,lp->dl", squares, np.array(net.rates()))
+
+
+@pytest.mark.parametrize("name", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
+def test_equal_shares_are_equal_in_the_theorys_decomposition(name):
+    net = MLP((3, 7, 11, 5, 2), name, C_b=(0.1, 0.2, 0.0, 0.3), C_W=(1.5, 1.2, 0.8, 1.9))
+    np.testing.assert_allclose(shares_in_theory(equal_shares(net, X), X), 1 / 4, rtol=1e-12)
+    before = shares_in_theory(net, X)
+    assert before.max() > 1.5 * before.min()
+
+
+def test_biases_and_weights_have_one_half_of_each_share():
+    net = equal_shares(MLP((3, 7, 5, 6, 2), "tanh", C_b=0.1, C_W=1.4), X)
+    without = MLP(net.widths, net.activation, net.C_b, net.C_W, net.lambda_b, 0.0)
+    assert statistics(without, X).Theta[-1] == pytest.approx(0.5, rel=1e-12)
+
+
+def test_equal_shares_are_equal_in_an_ensemble():
+    x = X.astype(np.float32)
+    net = MLP((3, 128, 128, 128, 1), "tanh", C_b=0.05, C_W=1.6)
+    found = shares_in_draws(equal_shares(net, X), x, 200, seed=1)
+    mean, stderr = found.mean(0), found.std(0) / math.sqrt(200)
+    assert (np.abs(mean - 1 / 4) < 5 * stderr).all() and (mean > 10 * stderr).all()
+    uneven = shares_in_draws(net, x, 64, seed=2)
+    assert np.ptp(uneven.mean(0)) > 10 * uneven.std(0).max() / 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_advised_network_has_the_numbers_of_its_statistics(name):
+    found = advise(name, depth=4, width=40, inputs=6, outputs=3, q=1.7)
+    net = found.network()
+    assert net.widths == (6, 40, 40, 40, 3)
+    stats = statistics(net, math.sqrt(1.7) * np.ones(6))
+    np.testing.assert_allclose(found.K, stats.K, rtol=1e-11)
+    assert stats.Theta[-1] == pytest.approx(1, rel=1e-11)
+    assert found.spread_output == pytest.approx(math.sqrt(stats.V[-1] / 40) / stats.K[-1], rel=1e-10)
+    assert found.spread_ntk == pytest.approx(math.sqrt((stats.A[-1] + 2 * stats.B[-1]) / 40), rel=1e-10)
+    assert found.excess_kurtosis == pytest.approx(3 * found.spread_output**2)
+    shifts = abs(stats.K1[-1]) / 40 / stats.K[-1], abs(stats.Theta1[-1]) / 40
+    assert found.strength == pytest.approx(max(found.spread_output**2, found.spread_ntk**2, *shifts), rel=1e-10)
+
+
+def test_the_rates_are_those_of_equal_shares():
+    found = advise("tanh", depth=6, width=32, q=0.6)
+    net = equal_shares(found.network(), math.sqrt(0.6) * np.ones(32))
+    np.testing.assert_allclose(found.lambda_b, net.lambda_b, rtol=1e-11)
+    np.testing.assert_allclose(found.lambda_W, net.lambda_W, rtol=1e-11)
+
+
+def test_the_spreads_are_those_of_an_ensemble():
+    # Drawn by hand: G is the variance of the output given the hidden layers, H its NTK by the chain rule.
+    n, draws = 80, 400
+    found = advise("tanh", depth=3, width=n, inputs=3)
+    rng, (b, W) = np.random.default_rng(3), (found.lambda_b, found.lambda_W)
+    G, H = np.empty(draws), np.empty(draws)
+    for i in range(draws):
+        s = np.tanh(rng.normal(size=n))  # the first layer is exactly Gaussian, here of variance 1
+        d = 1 - s**2
+        W2, w3 = rng.normal(size=(n, n)) / math.sqrt(n), rng.normal(size=n) / math.sqrt(n)
+        inner = W2 * d
+        NTK = (b[0] + W[0]) * inner @ inner.T + (b[1] + W[1] * (s @ s) / n) * np.eye(n)
+        s = np.tanh(W2 @ s)
+        v = w3 * (1 - s**2)
+        G[i], H[i] = s @ s / n, b[2] + W[2] * (s @ s) / n + v @ NTK @ v
+    for values, spread in ((G / found.K[-1], found.spread_output), (H, found.spread_ntk)):
+        square = (values - values.mean()) ** 2
+        stderr = square.std() / math.sqrt(draws)
+        assert square.mean() > 10 * stderr and abs(square.mean() - spread**2) < 5 * stderr
+
+
+def test_the_cut_off_is_where_a_deeper_network_has_it():
+    found = advise("relu", depth=3, width=30)
+    assert found.cutoff == 7 and found.comfortable == 1  # V/nK² = 5(l-1)/n is the largest
+    deep = advise("relu", depth=7, width=30)
+    assert deep.strength == pytest.approx(1) and deep.cutoff == 7
+    assert (advise("relu", 6, 30).verdict, deep.verdict) == ("strained", "too deep")
+    wide = advise("relu", depth=7, width=deep.width_needed)
+    assert wide.verdict == "fine" and advise("relu", 7, deep.width_needed - 2).verdict == "strained"
+
+
+def test_the_cut_off_of_very_wide_networks_is_extrapolated():
+    found = advise("relu", depth=3, width=100_000)
+    assert found.cutoff == pytest.approx(20_001, rel=2e-3)
+
+
+def test_critical_points_are_those_of_critical():
+    point = critical("gelu")
+    first, second = advise("gelu", 4, 64), advise("gelu", 4, 64, point=1)
+    assert (first.C_b, first.C_W, first.K_star, first.kind) == (point.C_b, point.C_W, point.K_star, "critical")
+    assert first.C_b + first.C_W * first.q_star == pytest.approx(first.K_star)
+    assert (second.C_b, second.C_W) == (0.0, pytest.approx(4.0))
+    assert [p.C_W for p in first.others] == [second.C_W] and "number 0 of its 2 critical points" in first.summary
+
+
+def test_without_a_critical_point_the_edge_of_chaos_is_advised():
+    found = advise("sigmoid", depth=4, width=64)
+    assert found.kind == "edge of chaos" and "no critical point" in found.summary
+    chi = neft.width.susceptibilities("sigmoid", found.K_star, found.C_W)
+    assert float(chi.perpendicular) == pytest.approx(1) and float(chi.parallel) < 1
+    square = neft.gaussian.moment("sigmoid", neft.gaussian.Powers(s=2), found.K_star)
+    assert found.C_b + found.C_W * float(square) == pytest.approx(found.K_star)
+
+
+@pytest.mark.slow
+def test_without_any_a_steady_signal_is_advised_and_its_memory_told():
+    found = advise("softplus", depth=4, width=64)
+    assert found.kind == "steady" and found.K[-1] == pytest.approx(1, rel=0.05)
+    chi = float(neft.width.susceptibilities("softplus", found.K[2], found.C_W).perpendicular)
+    assert found.xi == pytest.approx(-1 / math.log(chi)) and "e-fold" in found.summary
+    assert (found.verdict, advise("softplus", 5, 64).verdict) == ("fine", "too deep")
+
+
+def test_own_variances_are_taken():
+    found = advise("tanh", depth=4, width=64, C_b=0.1, C_W=2.0)
+    assert (found.C_b, found.C_W, found.kind, found.K_star) == (0.1, 2.0, "given", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "width"), [("tanh", 8, 64), ("gelu", 1, 64), ("relu", 3, 1), ("sigmoid", 4, 9)]
+)
+def test_the_summary_is_two_sentences_with_the_numbers(name, depth, width):
+    found = advise(name, depth=depth, width=width)
+    first, second = found.summary.split(". ")
+    assert second.endswith(".") and f"{found.C_W:.6g}" in first
+    assert f"Depth {depth} at width {width} is {found.verdict}" in second
+
+
+def test_one_layer_is_exactly_gaussian():
+    found = advise("tanh", depth=1, width=64)
+    assert found.strength == found.spread_ntk == found.excess_kurtosis == 0
+    assert found.verdict == "fine" and found.width_needed == 1
+    np.testing.assert_allclose([*found.lambda_b, *found.lambda_W], 0.5)
+
+
+def test_width_one_is_too_deep():
+    found = advise("tanh", depth=3, width=1)
+    assert found.verdict == "too deep" and found.strength > 1 and np.isfinite(found.lambda_W).all()
+
+
+def test_an_advice_goes_to_a_file_and_back(tmp_path):
+    found = advise("tanh", depth=3, width=16)
+    for name in ("a.json", "a.npz"):
+        found.save(tmp_path / name)
+        assert neft.load(tmp_path / name) == found
+    assert neft.load(tmp_path / "a.json").code("torch") == found.code("torch")
+
+
+@pytest.mark.slow
+def test_a_users_own_activation_is_advised_too():
+    own = neft.activation(lambda z: z / jnp.sqrt(1 + z * z), name="softsign-like")
+    found = advise(own, depth=4, width=32)
+    assert abs(found.C_W - 1) < 1e-6 and found.network(own).activation == own
+    assert "put your own activation here" in found.code("jax")
+    with one_sentence("user's own function", "must be given"):
+        found.network()
+
+
+def test_bad_input_gets_one_clear_sentence():
+    for arguments, words in (
+        ({"depth": 0}, ("depth is 0", "at least 1")),
+        ({"width": 0}, ("width is 0", "at least 1")),
+        ({"outputs": 0}, ("outputs is 0",)),
+        ({"inputs": 0}, ("inputs is 0",)),
+        ({"q": 0.0}, ("q is 0", "greater than 0")),
+        ({"C_W": 1.0}, ("C_b is missing",)),
+        ({"C_b": 0.1, "C_W": 0.0}, ("C_W is 0", "greater than 0")),
+        ({"point": 1}, ("point is 1", "less than 1")),
+        ({"of": "tahn"}, ("did you mean 'tanh'",)),
+        ({"of": "quadratic"}, ("no critical point", "C_b and C_W must be given")),
+        ({"of": neft.activation(jnp.sign, name="sign", kinks=[(0.0, 0, 2.0)])}, ("jumps", "no NTK")),
+    ):
+        with one_sentence(*words):
+            advise(**({"of": "tanh", "depth": 3, "width": 8} | arguments))
+
+
+def test_signals_that_die_or_explode_say_at_which_layer():
+    with one_sentence("K overflows at layer 851"):
+        advise("relu", depth=1000, width=8, C_b=0.0, C_W=3.0)
+    with one_sentence("K is", "layer 334", "dies"):
+        advise("relu", depth=1000, width=8, C_b=0.0, C_W=1.0)
+    with one_sentence("x is 0"):
+        equal_shares(MLP((3, 4, 2), "tanh"), np.zeros(3))
+    with one_sentence("layer 2 has χ_⊥ = 0"):
+        equal_shares(MLP((3, 4, 2), "tanh", C_W=0.0, C_b=1.0), np.ones(3))
+    with one_sentence("e^-", "no floating-point rate"):
+        equal_shares(MLP((3, *(4,) * 400), "tanh", C_W=0.1, C_b=1.0), np.ones(3))
+
+
+def made_by(code):
+    """The names that a program makes. Tests may run programs; the package never does."""
+    names = {"__name__": "generated"}
+    exec(compile(code, "generated.py", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("name", [NAMES[0], *NAMES[2:]])
+def test_the_equinox_program_makes_the_advised_network(name):
+    found = advise(name, depth=3, width=300, inputs=50, outputs=40)
+    net, names = found.network(), made_by(found.code("jax"))
+    model, optim = names["model"], names["optim"]
+    params = tuple(Layer(layer.weight, layer.bias) for layer in model.layers)
+    x = jax.random.normal(jax.random.key(5), (50,))
+    np.testing.assert_allclose(model(x), net.apply(params, x), rtol=2e-4, atol=1e-5)
+    for l, layer in enumerate(params):
+        assert float(jnp.std(layer.W)) == pytest.approx(math.sqrt(net.C_W[l] / net.widths[l]), rel=0.1)
+        assert float(jnp.std(layer.b)) == pytest.approx(math.sqrt(net.C_b[l]), rel=0.5, abs=1e-9)
+    # Gaussians that are not cut off: a truncated or uniform law has neither such outliers nor this kurtosis.
+    u = np.ravel(params[1].W) / math.sqrt(net.C_W[1] / 300)
+    assert np.abs(u).max() > 3.9
+    assert (u**4).mean() / (u**2).mean() ** 2 == pytest.approx(3, abs=5 * math.sqrt(24 / u.size))
+    gradient = eqx.filter_grad(lambda m: m(x).sum())(model)
+    steps, _ = optim.update(gradient, optim.init(eqx.filter(model, eqx.is_array)))
+    moved = optax.apply_updates(eqx.filter(model, eqx.is_array), steps)
+    expected = jax.grad(lambda p: net.apply(p, x).sum())(params)
+    for l, (rates, slope) in enumerate(zip(net.rates(), expected)):
+        change = moved.layers[l].weight - params[l].W, moved.layers[l].bias - params[l].b
+        for got, rate, g in zip(change, rates, slope):
+            np.testing.assert_allclose(got, -rate * g, rtol=1e-3, atol=2e-3 * float(jnp.abs(rate * g).max()))
+
+
+@pytest.mark.parametrize("framework", ["jax", "flax", "torch"])
+@pytest.mark.parametrize("name", neft.activation_names())
+def test_every_program_compiles(framework, name):
+    code = initializer_code(MLP((3, *(7,) * 8, 2), name, C_b=0.1, lambda_W=tuple(np.linspace(0.1, 1, 9))), framework)
+    compile(code, "generated.py", "exec")
+    assert "NotImplementedError" not in code and max(map(len, code.splitlines())) <= 120
+
+
+def test_the_flax_program_makes_the_advised_network():
+    pytest.importorskip("flax", reason="Flax is not installed")
+    found = advise("gelu", depth=4, width=64, inputs=10, outputs=3)
+    names = made_by(found.code("flax"))
+    params, x = names["params"], jax.random.normal(jax.random.key(5), (10,))
+    own = tuple(Layer(layer["kernel"].T, layer["bias"]) for layer in params["params"].values())
+    np.testing.assert_allclose(names["model"].apply(params, x), found.network().apply(own, x), rtol=1e-4, atol=1e-5)
+    gradient = jax.grad(lambda p: names["model"].apply(p, x).sum())(params)
+    steps, _ = names["optim"].update(gradient, names["optim"].init(params))
+    rates = found.network().rates()
+    for l, rate in enumerate(rates):
+        step, slope = steps["params"][f"layer_{l}"], gradient["params"][f"layer_{l}"]
+        np.testing.assert_allclose(step["kernel"], -rate.W * slope["kernel"], rtol=1e-5)
+        np.testing.assert_allclose(step["bias"], -rate.b * slope["bias"], rtol=1e-5)
+
+
+def test_the_torch_program_makes_the_advised_network():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    found = advise("gelu", depth=4, width=64, inputs=10, outputs=3)
+    names = made_by(found.code("torch"))
+    model, x = names["model"], np.linspace(-1, 1, 10)
+    own = tuple(Layer(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in model.layers)
+    output = model(torch.tensor(x, dtype=torch.float32))
+    np.testing.assert_allclose(output.detach().numpy(), found.network().apply(own, x), rtol=1e-4, atol=1e-5)
+    rates = [group["lr"] for group in names["optim"].param_groups]
+    np.testing.assert_allclose(rates, [r for layer in found.network().rates() for r in layer], rtol=1e-9)
+
+
+def test_an_unknown_framework_is_refused():
+    with one_sentence("framework is 'pytorch'", "did you mean 'torch'"):
+        advise("tanh", 2, 8).code("pytorch")
+
+
+def test_the_package_itself_runs_no_program():
+    source = Path(neft.__file__).parent / "width" / "_initializers.py"
+    assert "exec(" not in source.read_text()

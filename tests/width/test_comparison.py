@@ -1,0 +1,104 @@
+"""Every tensor of every layer against simulation: |z| < 5, and what is not zero is more than ten standard errors."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP
+from neft.width import check
+
+X = np.array([1.0, -0.5, 0.8])
+HYPER = {"C_b": 0.2, "C_W": 1.3, "lambda_b": 0.3, "lambda_W": 0.7}
+ACTIVATIONS = ("tanh", "silu", "gelu", "sin", "elu(1)", "hard_tanh", "relu")
+
+
+def _slow(names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def _agrees_and_is_resolved(found, layers):
+    assert found.agrees, found
+    for name, theory in found.theory.items():
+        for l in layers:
+            small = abs(theory[l]) < 1e-12 * np.abs(theory).max(initial=1.0)
+            assert small or found.resolved(name)[l] > 10, (name, l + 1, theory[l], found.stderr[name][l])
+
+
+@pytest.mark.parametrize("name", ["gelu", "hard_tanh", *_slow(("tanh", "silu", "sin", "elu(1)", "relu"))])
+def test_two_layers_are_exact_at_any_width(name):
+    found = check(MLP((3, 5, 2), name, **HYPER), X, draws=20_000, key=jax.random.key(1), dtype=np.float32)
+    assert found.factors == (1.0,)
+    _agrees_and_is_resolved(found, (1,))
+
+
+def test_the_transport_terms_agree_with_simulation():
+    # The third layer is the first that has them, and the first with corrections to the means.
+    found = check(
+        MLP((3, 8, 10, 2), "sin", **HYPER), X, draws=16_000, factors=(1, 2, 4), key=jax.random.key(2), dtype=np.float32
+    )
+    _agrees_and_is_resolved(found, (1, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_four_layers_of_unequal_widths_agree_with_simulation(name):
+    # The third layer of a deeper network is that of a network of three layers.
+    draws = 50_000 if name in ("relu", "silu") else 25_000
+    found = check(MLP((3, 8, 6, 9, 2), name, **HYPER), X, draws=draws, key=jax.random.key(2), dtype=np.float32)
+    _agrees_and_is_resolved(found, (1, 2, 3))
+
+
+def test_hyperparameters_may_differ_from_layer_to_layer():
+    net = MLP((3, 7, 4), "gelu", C_b=(0.1, 0.4), C_W=(1.5, 0.8), lambda_b=(0.2, 0.9), lambda_W=(1.1, 0.3))
+    assert check(net, X, draws=10_000, factors=(1,), key=jax.random.key(3)).agrees
+
+
+def test_a_wrong_theory_is_found_out(monkeypatch):
+    from neft.width import _comparison
+
+    right = _comparison.statistics
+
+    def wrong(net, x):
+        stats = right(net, x)
+        stats.tensors["B"] = 1.05 * stats.B
+        return stats
+
+    monkeypatch.setattr(_comparison, "statistics", wrong)
+    net = MLP((3, 7, 4), "gelu", C_b=(0.1, 0.4), C_W=(1.5, 0.8), lambda_b=(0.2, 0.9), lambda_W=(1.1, 0.3))
+    found = check(net, X, draws=10_000, factors=(1,), key=jax.random.key(3))
+    assert not found.agrees and abs(found.z["B"][1]) == found.worst > 5 and "DOES NOT AGREE" in str(found)
+
+
+def test_wide_networks_are_checked_by_narrow_ones_of_the_same_ratios():
+    from neft.width._comparison import _factors, _scaled
+
+    for widths, narrow in (
+        ((784, 500, 300, 10), (784, 10, 6, 10)),
+        ((3, 8, 6, 9, 2), (3, 8, 6, 9, 2)),
+        ((3, 64, 64, 1), (3, 6, 6, 1)),
+        ((3, 4, 2, 1), (3, 4, 2, 1)),
+        ((3, 1024, 2), (3, 6, 2)),
+        ((3, 2), (3, 2)),
+    ):
+        net = MLP(widths)
+        factors = _factors(net)
+        assert _scaled(net, factors[0]).widths == narrow
+        assert len(factors) == (4 if net.depth > 2 else 1)
+
+
+def test_one_layer_agrees_and_comparisons_survive_a_file(tmp_path):
+    found = check(MLP((3, 2), "tanh", **HYPER), X, draws=4)
+    assert found.agrees and found.worst == 0
+    found.save(tmp_path / "found.json")
+    assert neft.load(tmp_path / "found.json") == found
+
+
+def test_bad_input_gets_one_clear_sentence():
+    with one_sentence("factors is (1.0, 2.0)"):
+        check(MLP((3, 4, 4, 2), "tanh"), X, factors=(1, 2))
+    with one_sentence("each of factors", "whole hidden widths", "0.3"):
+        check(MLP((3, 4, 2), "tanh"), X, factors=(0.3,))
+    with one_sentence("draws is 1"):
+        check(MLP((3, 4, 2), "tanh"), X, draws=1)
