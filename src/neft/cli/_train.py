@@ -1,0 +1,85 @@
+"""`neft train`: one configuration, by any optimizer."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._emit import emit
+from ._options import Output, writable
+
+
+def train(
+    output: Output,
+    data: Annotated[str, typer.Argument(help="Name or path of the data.")] = "fashion-mnist",
+    optimizer: Annotated[
+        str, typer.Option("--optimizer", help="sgd, momentum, nesterov, adam, muon, …, rngd or rngd-published.")
+    ] = "rngd",
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Default: the optimizer's usual one.", show_default=False)
+    ] = None,
+    schedule: Annotated[str, typer.Option("--schedule", help="constant, or cosine down to 0.")] = "constant",
+    hidden: Annotated[str, typer.Option("--hidden", help="Hidden widths.", metavar="LIST")] = "80,80,80",
+    activation: Annotated[str, typer.Option("--activation", help="Of the hidden layers.")] = "relu",
+    batch_norm: Annotated[
+        bool, typer.Option("--batch-norm", help="Batch normalization after each hidden layer.")
+    ] = False,
+    inputs: Annotated[
+        str | None,
+        typer.Option("--inputs", help="raw, centred or white (default: what suits the optimizer).", show_default=False),
+    ] = None,
+    epochs: Annotated[int, typer.Option("--epochs", help="Passes over the training part.")] = 5,
+    points: Annotated[int, typer.Option("--points", help="Points of the curves in each epoch.")] = 1,
+    batch: Annotated[int, typer.Option("--batch", help="Examples in a step.")] = 50,
+    l2: Annotated[float, typer.Option("--l2", help="Weight of ½|W|² in the cost.")] = 1e-3,
+    preprocess: Annotated[
+        str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+unit.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of split, weights and order.")] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            help="An .npz file to go on from, written as training goes.",
+            show_default=False,
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Train one network and write its curves; with --checkpoint, go on where an interrupted run stopped.
+
+    Example: neft train mnist --optimizer rngd --epochs 4 --checkpoint run.npz --out curves.json --plot curves.svg
+    """
+    writable("--checkpoint", checkpoint, (".npz",))
+    widths = _widths(hidden)
+    from .. import data as sets
+    from .. import fisher
+
+    loaded = sets.load(data, preprocess=preprocess)
+    # Data without splits is taken whole.
+    test = None if loaded.split == "all" else sets.load(data, "test", preprocess=preprocess)
+    done = fisher.train(
+        loaded,
+        test,
+        hidden=widths,
+        activation=activation,
+        batch_norm=batch_norm,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        schedule=schedule,
+        inputs=inputs,
+        epochs=epochs,
+        points=points,
+        batch=batch,
+        l2=l2,
+        seed=seed,
+        checkpoint=checkpoint,
+    )
+    emit(done.curves, output)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(piece) for piece in text.split(",")) if text else ()
+    except ValueError:
+        raise ValueError(f"--hidden is {text!r}, but must be whole numbers such as 80,80,80.") from None

@@ -1,0 +1,35 @@
+"""Relative Fisher information (seed 003): metrics of neurons and layers, and the optimizer that follows them."""
+
+from ._capture import Captures as Captures
+from ._capture import capture as capture
+from ._geometry import Geometry as Geometry
+from ._geometry import geometry as geometry
+from ._joint import Joint as Joint
+from ._joint import joint as joint
+from ._metric import CoupledNeurons as CoupledNeurons
+from ._metric import Metric as Metric
+from ._metric import SeparateNeurons as SeparateNeurons
+from ._metrics import linear_layer as linear_layer
+from ._metrics import neuron as neuron
+from ._metrics import nonlinear_layer as nonlinear_layer
+from ._metrics import softmax_layer as softmax_layer
+from ._metrics import two_layers as two_layers
+from ._normalized import BatchNormalized as BatchNormalized
+from ._normalized import Norm as Norm
+from ._normalized import glorot as glorot
+from ._optimizers import OPTIMIZERS as OPTIMIZERS
+from ._response import Response as Response
+from ._response import response as response
+from ._rngd import RNGDState as RNGDState
+from ._rngd import Settings as Settings
+from ._rngd import refresh as refresh
+from ._rngd import rngd as rngd
+from ._rngd import scale_by_rngd as scale_by_rngd
+from ._survey import SUBSYSTEMS as SUBSYSTEMS
+from ._survey import survey as survey
+from ._train import Checkpoint as Checkpoint
+from ._train import Curves as Curves
+from ._train import Training as Training
+from ._train import train as train
+from ._whiten import Whitening as Whitening
+from ._whiten import whiten as whiten

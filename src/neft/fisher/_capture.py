@@ -1,0 +1,132 @@
+"""What the optimizer needs to see of a forward pass: each layer's inputs and preactivations."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._network import MLP
+from ._layers import is_layer, layers, nodes
+from ._normalized import BatchNormalized
+
+
+class Captures(NamedTuple):
+    """One pass through a model, layer by layer in the order of its parameters.
+
+    Attributes:
+        inputs: of each linear layer, of shape (batch, fan-in).
+        preactivations: of each linear layer, of shape (batch, fan-out).
+        outputs: of the model.
+        loss: the number that `loss` gave, or None.
+        gradient: of the loss by the parameters, in their shape, or None.
+    """
+
+    inputs: tuple[Array, ...]
+    preactivations: tuple[Array, ...]
+    outputs: Array
+    loss: Array | None = None
+    gradient: Any = None
+
+
+def capture(
+    model: Any,
+    x: Any,
+    params: Any = None,
+    *,
+    loss: Callable[[Array], Any] | None = None,
+    penalty: Callable[[Any], Any] | None = None,
+) -> Captures:
+    """The captures of a model on a batch, with loss and gradient in the same pass if a loss is given.
+
+    Args:
+        model: a `neft.MLP` or `BatchNormalized` with `params`, or an Equinox module that calls `eqx.nn.Linear` layers,
+            each once, and takes one input.
+        x: inputs of shape (batch, n_0).
+        params: the parameters of an `MLP` or `BatchNormalized`; an Equinox module is its own.
+        loss: a function of the outputs (batch, n_L) that returns a number.
+        penalty: a function of the parameters that is added to the loss (weight decay that sits inside the cost).
+
+    >>> net = MLP(widths=(3, 8, 2))
+    >>> seen = capture(net, jnp.ones((5, 3)), net.init(jax.random.key(0)), loss=lambda z: (z**2).mean())
+    >>> [h.shape for h in seen.inputs], seen.loss.shape
+    ([(5, 3), (5, 8)], ())
+    """
+    x = jnp.asarray(x)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"x has shape {x.shape}, but must have shape (batch, inputs) with at least one input.")
+    variables, forward = _opened(model, params)
+    if loss is None:
+        if penalty is not None:
+            raise ValueError("penalty is given without loss, but is added to one.")
+        return forward(variables, x)
+
+    def cost(variables: Any) -> tuple[Array, Captures]:
+        seen = forward(variables, x)
+        total = loss(seen.outputs)
+        return (total if penalty is None else total + penalty(variables)), seen
+
+    (value, seen), gradient = jax.value_and_grad(cost, has_aux=True)(variables)
+    return seen._replace(loss=value, gradient=gradient)
+
+
+def _opened(model: Any, params: Any) -> tuple[Any, Callable[[Any, Array], Captures]]:
+    # What is differentiated, and the pass as a function of it.
+    if isinstance(model, (MLP, BatchNormalized)):
+        if params is None:
+            raise ValueError(f"params is None, but a {type(model).__name__} needs its parameters.")
+        return params, functools.partial(_perceptron if isinstance(model, MLP) else _normalized, model)
+    if not isinstance(model, eqx.Module) or not layers(model):
+        raise ValueError(
+            f"model is a {type(model).__name__}, but must be an MLP, a BatchNormalized, or an Equinox module with "
+            "linear layers."
+        )
+    if params is not None:
+        raise ValueError("params is given, but an Equinox module holds its own parameters.")
+    variables, fixed = eqx.partition(model, eqx.is_inexact_array)
+    return variables, lambda variables, x: _module(eqx.combine(variables, fixed), x)
+
+
+def _perceptron(net: MLP, params: Any, x: Array) -> Captures:
+    zs = net.preactivations(params, x)
+    return Captures((x, *(net.activation(z) for z in zs[:-1])), zs, zs[-1])
+
+
+def _normalized(model: BatchNormalized, params: Any, x: Array) -> Captures:
+    inputs, zs, _ = model.forward(params, x)
+    return Captures(inputs, zs, zs[-1])
+
+
+class _Recorder(eqx.Module):
+    # Stands in for a linear layer and writes down what passes.
+    layer: eqx.nn.Linear
+    place: int = eqx.field(static=True)
+    log: Any = eqx.field(static=True)
+
+    def __call__(self, x: Array, *, key: Any = None) -> Array:
+        if self.place in self.log:
+            raise ValueError(f"linear layer {self.place + 1} is called more than once, but must be called once.")
+        z = self.layer(x)
+        self.log[self.place] = (x, z)
+        return z
+
+
+def _module(model: eqx.Module, x: Array) -> Captures:
+    count = len(layers(model))
+
+    def one(x: Array) -> tuple[Array, list[tuple[Array, Array]]]:
+        log: dict[int, tuple[Array, Array]] = {}
+        leaves, structure = nodes(model)
+        places = iter(range(count))
+        leaves = [_Recorder(node, next(places), log) if is_layer(node) else node for node in leaves]
+        output = jax.tree.unflatten(structure, leaves)(x)
+        if len(log) < count:
+            missing = min(set(range(count)) - set(log))
+            raise ValueError(f"linear layer {missing + 1} is never called, but must be called once.")
+        return output, [log[place] for place in range(count)]
+
+    outputs, seen = jax.vmap(one)(x)
+    return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)

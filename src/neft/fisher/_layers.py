@@ -1,0 +1,50 @@
+"""Where the linear layers of a model are: inside any tree of parameters, in the order of the tree."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._network import Layer
+
+
+def is_layer(node: Any) -> bool:
+    """Whether a node of a tree is a linear layer: of `neft.MLP` or of Equinox."""
+    return isinstance(node, (Layer, eqx.nn.Linear))
+
+
+def nodes(tree: Any) -> tuple[list[Any], Any]:
+    """The tree's layers and other leaves in order, and the structure that puts them together again."""
+    return jax.tree.flatten(tree, is_leaf=is_layer)
+
+
+def layers(tree: Any) -> list[Any]:
+    """The linear layers of a tree, in order."""
+    return [node for node in nodes(tree)[0] if is_layer(node)]
+
+
+def stacked(layer: Any) -> Float[Array, "m p"]:
+    """The weights of a layer with the bias, if it has one, as the last column."""
+    W, b = _parts(layer)
+    return W if b is None else jnp.concatenate([W, b[:, None]], axis=1)
+
+
+def sizes(layer: Any) -> tuple[int, int]:
+    """Fan-in and fan-out of a layer."""
+    fan_out, fan_in = jnp.shape(_parts(layer)[0])
+    return fan_in, fan_out
+
+
+def unstacked(layer: Any, rows: Float[Array, "m p"]) -> Any:
+    """A layer like `layer` with the entries of `rows`."""
+    if isinstance(layer, Layer):
+        return Layer(rows[:, :-1], rows[:, -1])
+    if layer.bias is None:
+        return eqx.tree_at(lambda linear: linear.weight, layer, rows)
+    return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (rows[:, :-1], rows[:, -1]))
+
+
+def _parts(layer: Any) -> tuple[Any, Any]:
+    return (layer.W, layer.b) if isinstance(layer, Layer) else (layer.weight, layer.bias)

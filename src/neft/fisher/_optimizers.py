@@ -1,0 +1,50 @@
+"""The optimizers that `train` knows by name, and the inputs that suit each."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import optax
+import optax.contrib
+
+from .. import _check
+from ._rngd import PRESETS, rngd
+
+
+class Optimizer(NamedTuple):
+    """How an optimizer is made from a learning rate, its usual rate, and the form of the inputs it takes by default."""
+
+    make: Callable[[Any], optax.GradientTransformation]
+    rate: float
+    inputs: str = "raw"
+
+
+OPTIMIZERS = {
+    "sgd": Optimizer(optax.sgd, 0.1),
+    "momentum": Optimizer(lambda rate: optax.sgd(rate, momentum=0.9), 0.02),
+    "nesterov": Optimizer(lambda rate: optax.sgd(rate, momentum=0.9, nesterov=True), 0.02),
+    "adam": Optimizer(optax.adam, 1e-3),
+    "nadam": Optimizer(optax.nadam, 1e-3),
+    "rmsprop": Optimizer(optax.rmsprop, 1e-3),
+    "adagrad": Optimizer(optax.adagrad, 1e-2),
+    "lion": Optimizer(optax.lion, 1e-4),
+    "muon": Optimizer(optax.contrib.muon, 1e-2),
+    "rngd": Optimizer(rngd, 0.1, "white"),
+    # Its large metrics are inverted between the compiled stretches, where LAPACK is many times cheaper.
+    "rngd-published": Optimizer(lambda rate: rngd(rate, preset="published", inverse="outside"), 0.01),
+}
+REFRESH_EVERY = {"rngd-published": PRESETS["published"].refresh_every}
+"""Optimizers whose state goes through `refresh` every so many steps."""
+
+SCHEDULES = ("constant", "cosine")
+
+
+def optimizer(name: str, rate: float | None, schedule: str, steps: int) -> tuple[optax.GradientTransformation, float]:
+    """The optimizer of a name with its learning rate (None: the usual one), constant or falling to 0 over `steps`.
+
+    >>> optimizer("adam", None, "constant", 100)[1]
+    0.001
+    """
+    chosen = OPTIMIZERS[_check.one_of("optimizer", name, tuple(OPTIMIZERS))]
+    rate = chosen.rate if rate is None else _check.real("learning_rate", rate, above=0.0)
+    _check.one_of("schedule", schedule, SCHEDULES)
+    return chosen.make(rate if schedule == "constant" else optax.cosine_decay_schedule(rate, steps)), rate

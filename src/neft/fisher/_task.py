@@ -1,0 +1,140 @@
+"""Classification as the seed's experiment has it: the split of the data, the cost, and its compiled loops."""
+
+import dataclasses
+import functools
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from .. import _blocks, _check
+from .._network import MLP, Layer
+from ..data import Dataset
+from ._capture import capture
+from ._normalized import BatchNormalized, glorot
+from ._whiten import Whitening, whiten
+
+INPUTS = ("raw", "centred", "white")
+_EVALUATED = 5000
+_WHITENED = 10_000
+"""Training inputs that a whitening is taken from: more do not change the training."""
+
+
+class Split(NamedTuple):
+    """Inputs and labels of one part of the data."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+class Parts(NamedTuple):
+    """Training, validation and test part."""
+
+    train: Split
+    validation: Split
+    test: Split
+
+
+def split(data: Dataset, test: Dataset | None, seed: int) -> Parts:
+    """All examples shuffled and cut 5 : 1 : 1, as the seed cuts MNIST into 50,000, 10,000 and 10,000."""
+    x = data.x if test is None else np.concatenate([data.x, test.x])
+    y = data.y if test is None else np.concatenate([data.y, test.y])
+    order = np.random.default_rng(seed).permutation(len(x))
+    part = len(x) // 7
+    if part < 1:
+        raise ValueError(f"data has {len(x)} examples, but must have at least 7.")
+    cut = len(x) - 2 * part, len(x) - part
+    pieces = np.split(order, cut)
+    return Parts(*(Split(x[piece], y[piece].astype(np.int32)) for piece in pieces))
+
+
+def prepared(parts: Parts, inputs: str) -> tuple[Parts, Whitening | None, float]:
+    """The parts with their inputs as they are, centred by the training mean, or whitened on the training part.
+
+    The third is the CPU time that it took for the training part.
+    """
+    _check.one_of("inputs", inputs, INPUTS)
+    started = time.process_time()
+    white = None
+    if inputs == "raw":
+        return parts, None, 0.0
+    if inputs == "centred":
+        mean = parts.train.x.mean(0, dtype=np.float64).astype(parts.train.x.dtype)
+
+        def change(x: np.ndarray) -> np.ndarray:
+            return x - mean
+
+    else:
+        change = white = whiten(parts.train.x[:_WHITENED])
+    train = change(parts.train.x)
+    seconds = time.process_time() - started
+    rest = (Split(change(part.x), part.y) for part in parts[1:])
+    return Parts(Split(train, parts.train.y), *rest), white, seconds
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """A network with its cost: softmax cross-entropy plus ½·L2·|W|² over all weights and no biases."""
+
+    model: MLP | BatchNormalized
+    l2: float
+    white: Whitening | None
+    optimizer: optax.GradientTransformation
+
+    def init(self, key: Array) -> tuple[Any, Any]:
+        """Parameters by Glorot's initializer (on raw inputs), and the optimizer's state."""
+        params = self.model.init(key) if isinstance(self.model, BatchNormalized) else glorot(self.model, key)
+        params = params if self.white is None else self.white.enter(params)
+        return params, self.optimizer.init(params)
+
+    def penalty(self, params: Any) -> Float[Array, ""]:
+        """½·L2·|W|²; a whitened first layer counts by its raw weights."""
+        layers = [layer.W for layer in params if isinstance(layer, Layer)]
+        first = jnp.square(layers[0]).sum() if self.white is None else self.white.square(layers[0])
+        return self.l2 / 2 * (first + sum(jnp.square(W).sum() for W in layers[1:]))
+
+    def step(self, carry: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[tuple[Any, Any], Array]:
+        """One step of the optimizer, and the batch's cost before it."""
+        params, state = carry
+        x, y = batch
+        seen = capture(self.model, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
+        update = optax.with_extra_args_support(self.optimizer).update
+        updates, state = update(seen.gradient, state, params, captures=seen)
+        return (optax.apply_updates(params, updates), state), seen.loss  # type: ignore[return-value]
+
+    def steps(self, carry: Any, x: Array, y: Array, index: Array) -> tuple[Any, Array]:
+        """Many steps, one for each row of `index`, and their costs; to be compiled."""
+        return jax.lax.scan(lambda c, rows: self.step(c, (x[rows], y[rows])), carry, index)
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """`steps` compiled, with the carry's memory used again."""
+        return jax.jit(self.steps, donate_argnums=0)
+
+    @functools.cached_property
+    def _sums(self) -> Any:
+        def sums(params: Any, moments: Any, x: Array, y: Array) -> tuple[Array, Array]:
+            z = self.model.apply(params, x) if moments is None else self.model.apply(params, x, moments)  # type: ignore[call-arg]
+            return cross_entropy(z, y) * len(y), (z.argmax(-1) == y).sum()
+
+        return jax.jit(sums)
+
+    def evaluate(self, params: Any, part: Split, reference: np.ndarray) -> tuple[float, float]:
+        """Cost and accuracy on a part; batch normalization takes its moments from `reference` (training inputs)."""
+        moments = None
+        if isinstance(self.model, BatchNormalized):
+            moments = self.model.moments(params, jnp.asarray(reference[:_EVALUATED]))
+        loss = right = 0.0
+        for block in _blocks.blocks(len(part.x), _EVALUATED):
+            sums = self._sums(params, moments, part.x[block], part.y[block])
+            loss, right = loss + float(sums[0]), right + float(sums[1])
+        return loss / len(part.x) + float(self.penalty(params)), right / len(part.x)
+
+
+def cross_entropy(outputs: Float[Array, "batch classes"], y: Array) -> Float[Array, ""]:
+    """The mean of -ln softmax(outputs) at the labels."""
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, y).mean()

@@ -1,0 +1,107 @@
+"""Inputs in which the metric of the first layer is the identity, so that its natural gradient is the plain one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import linalg
+
+from .. import _blocks, _check
+from .._network import Layer
+from .._result import Made, Result, result
+
+
+@result
+class Whitening(Result):
+    """z = (x - μ)US with the covariance UΛUᵀ of the inputs and S = (Λ+ε)^{-½} (theory.md, section 4).
+
+    A gradient step of size η in the whitened first layer is the step that preconditions (W, b) by E[x̃x̃ᵀ] +
+    ε diag(1, …, 1, 0): the ordinary metric with the bias undamped. Call it on inputs; `enter` and `leave` take
+    parameters to whitened coordinates and back.
+
+    Attributes:
+        mean: μ, of shape (d,).
+        axes: U, of shape (d, k); k is d unless fewer were asked for.
+        scale: the diagonal of S, of shape (k,).
+        damping: ε.
+    """
+
+    mean: Float[np.ndarray, " d"]
+    axes: Float[np.ndarray, "d k"]
+    scale: Float[np.ndarray, " k"]
+    damping: float
+    made: Made
+
+    def __call__(self, x: Float[np.ndarray, "N d"] | Float[Array, "N d"]) -> Float[np.ndarray, "N k"]:
+        """The whitened inputs, in the dtype of x, a block at a time."""
+        x = np.asarray(x)
+        if x.ndim != 2 or x.shape[1] != len(self.mean):
+            raise ValueError(f"x has shape {x.shape}, but must have shape (any, {len(self.mean)}).")
+        out = np.empty((len(x), len(self.scale)), x.dtype)
+        map = (self.axes * self.scale).astype(x.dtype)
+        mean = self.mean.astype(x.dtype)
+        for block in _blocks.blocks(len(x), _blocks.block_size(8 * sum(self.axes.shape), len(x))):
+            out[block] = (x[block] - mean) @ map
+        return out
+
+    def enter(self, params: Sequence[Any]) -> tuple[Any, ...]:
+        """The same network in whitened coordinates; exactly the same where no axis was left out."""
+        W, b = params[0]
+        into = _like(self.axes / self.scale, W)
+        return Layer(W @ into, b + W @ _like(self.mean, W)), *params[1:]
+
+    def leave(self, params: Sequence[Any]) -> tuple[Any, ...]:
+        """The network on raw inputs: W = USV, b = c - μᵀW."""
+        V, c = params[0]
+        W = V @ _like((self.axes * self.scale).T, V)
+        return Layer(W, c - W @ _like(self.mean, W)), *params[1:]
+
+    def square(self, V: Float[Array, "n k"]) -> Float[Array, ""]:
+        """|W|² of the raw weights of a whitened layer, which is what L2 decays."""
+        return jnp.square(V * _like(self.scale, V)).sum()
+
+
+def whiten(x: Any, *, damping: float = 0.0, relative_damping: float = 3e-3, rank: int | None = None) -> Whitening:
+    """The whitening of a set of inputs (training inputs, of shape (N, d)).
+
+    Args:
+        x: the inputs.
+        damping: ε of the first layer's metric.
+        relative_damping: the same in units of the metric's trace, E|x̃|² = tr C + |μ|² + 1; both are added.
+        rank: how many principal axes to keep (all by default, which changes no network).
+
+    >>> white = whiten(np.random.default_rng(0).normal(size=(50, 3)), relative_damping=0.0, damping=1e-9)
+    >>> np.round(np.cov(white(np.eye(3)).T).shape, 3).tolist()
+    [3, 3]
+    """
+    damping = _check.real("damping", damping, at_least=0.0)
+    relative_damping = _check.real("relative_damping", relative_damping, at_least=0.0)
+    x = _check.array("x", x, ndim=2, dtype=np.asarray(x).dtype if np.asarray(x).dtype.kind == "f" else np.float64)
+    count, d = x.shape
+    if count < 2:
+        raise ValueError(f"x has shape {x.shape}, but must hold at least two inputs.")
+    rank = d if rank is None else _check.integer("rank", rank, at_least=1, at_most=d)
+    mean = x.mean(0, dtype=np.float64)
+    covariance = np.zeros((d, d))
+    for block in _blocks.blocks(count, 4096):
+        # Products in the dtype of the data, sums over blocks in float64.
+        centred = x[block] - mean.astype(x.dtype)
+        covariance += centred.T @ centred
+    values, vectors = linalg.eigh(covariance / count)
+    values, vectors = np.maximum(values[::-1][:rank], 0.0), vectors[:, ::-1][:, :rank]
+    epsilon = damping + relative_damping * float(np.trace(covariance) / count + mean @ mean + 1)
+    if values[-1] + epsilon <= 1e-12 * values[0] or values[0] + epsilon <= 0:
+        raise ValueError("damping is too small: the inputs do not fill all directions, so it must be positive.")
+    return Whitening(
+        mean=mean,
+        axes=vectors,
+        scale=1 / np.sqrt(values + epsilon),
+        damping=epsilon,
+        made=Made.by("neft.fisher.whiten", specification={"samples": count, "rank": rank}),
+    )
+
+
+def _like(values: np.ndarray, array: Any) -> Array:
+    return jnp.asarray(values, jnp.asarray(array).dtype)

@@ -1,0 +1,33 @@
+"""The seed's statements in the ledger. The slow ones are left to the ledger's own run."""
+
+import numpy as np
+import pytest
+
+from neft import claims, fisher
+
+IDS = [claim.id for claim in claims.ledger() if claim.seed == "003"]
+VERDICTS = {"003-two-layers": "corrected", "003-density-of-a-linear-layer": "corrected"}
+
+
+def test_the_ledger_has_the_seed():
+    assert len(IDS) >= 13 and set(VERDICTS) <= set(IDS)
+
+
+@pytest.mark.parametrize(
+    "id", [pytest.param(i, marks=[] if i == "003-density-of-a-linear-layer" else pytest.mark.slow) for i in IDS]
+)
+def test_the_verdicts(id):
+    (outcome,) = claims.check([id]).outcomes
+    assert outcome.verdict == VERDICTS.get(id, "holds"), outcome.summary
+
+
+def test_a_wrong_metric_is_refuted(monkeypatch):
+    right = fisher.neuron
+
+    def wrong(*args, **more):
+        metric = right(*args, **more)
+        return type(metric)(**{**vars(metric), "information": metric.information * 1.001})
+
+    monkeypatch.setattr(fisher, "neuron", wrong)
+    (outcome,) = claims.check(["003-tanh-neuron"]).outcomes
+    assert outcome.verdict == "refuted" and np.isclose(outcome.values["largest difference"], 1e-3, rtol=1e-6)

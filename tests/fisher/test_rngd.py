@@ -1,0 +1,347 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import one_sentence
+
+from fisher import reference
+from neft import MLP, Layer, fisher
+from neft.fisher import BatchNormalized, capture, glorot, refresh, rngd, scale_by_rngd
+
+NET = MLP(widths=(5, 4, 4, 3), activation="relu")
+L2 = 1e-2
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(40, 5)) * [3.0, 1.0, 0.3, 1.0, 1.0] + 1
+Y = RNG.integers(3, size=40)
+
+
+def loss(outputs, y):
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, y).mean()
+
+
+def penalty(params):
+    return L2 / 2 * sum((layer.W**2).sum() for layer in params)
+
+
+def batches(steps, size=8):
+    order = np.random.default_rng(1).integers(40, size=(steps, size))
+    return X[order], Y[order]
+
+
+def one_step(opt, net=NET):
+    def step(carry, batch):
+        params, state = carry
+        x, y = batch
+        seen = capture(net, x, params, loss=lambda z: loss(z, y), penalty=penalty)
+        updates, state = opt.update(seen.gradient, state, params, captures=seen)
+        return (optax.apply_updates(params, updates), state), seen.loss
+
+    return step
+
+
+def start(dtype=jnp.float64, seed=0):
+    return glorot(NET, jax.random.key(seed), dtype)
+
+
+@pytest.mark.parametrize(("period", "steps"), [(100, 205), pytest.param(3, 12, marks=pytest.mark.slow)])
+def test_published_is_the_published_algorithm_step_by_step(period, steps):
+    xs, ys = batches(steps)
+    with jax.enable_x64(True):
+        opt = rngd(0.02, preset="published", refresh_every=period)
+        params = start()
+        state = opt.init(params)
+        weights = [np.hstack([W, b[:, None]]) for W, b in params]
+        metrics, inverses = reference.start(weights)
+        step = jax.jit(one_step(opt))
+        for k in range(steps):
+            reference.step(weights, metrics, inverses, k + 1, xs[k], ys[k], 0.02, L2, period)
+            (params, state), _ = step((params, state), (xs[k], ys[k]))
+            for layer, W in zip(params, weights):
+                np.testing.assert_allclose(np.hstack([layer.W, layer.b[:, None]]), W, rtol=1e-9, atol=1e-11)
+        assert np.abs(weights[1][:, :-1] - start()[1].W).max() > 0.01
+
+
+def test_the_default_is_one_metric_per_layer_and_a_plain_first_layer():
+    steps = 31
+    xs, ys = batches(steps)
+    with jax.enable_x64(True):
+        opt = rngd(0.05, refresh_every=10)
+        params = start()
+        state = opt.init(params)
+        weights = [np.hstack([W, b[:, None]]) for W, b in params]
+        G = [np.eye(W.shape[1]) for W in weights]
+        inverse = [g.copy() for g in G]
+        settings = fisher.Settings()
+        every, rate, damping = settings.update_every, settings.metric_step, settings.relative_damping
+        step = jax.jit(one_step(opt))
+        for k in range(steps):
+            grads, tildes, _ = reference.gradients(weights, xs[k], ys[k], L2)
+            for l in range(1, 3):
+                if k % every == 0:
+                    G[l] = (1 - rate) * G[l] + rate * tildes[l].T @ tildes[l] / len(xs[k])
+                if (k + 1) % 10 == 0:
+                    inverse[l] = np.linalg.inv(G[l] + damping * np.trace(G[l]) * np.eye(len(G[l])))
+            for l in range(3):
+                weights[l] -= 0.05 * grads[l] @ (inverse[l] if l else np.eye(6))
+            (params, state), _ = step((params, state), (xs[k], ys[k]))
+        for layer, W in zip(params, weights):
+            np.testing.assert_allclose(np.hstack([layer.W, layer.b[:, None]]), W, rtol=1e-9, atol=1e-11)
+    assert state[0].metrics[0] is None
+
+
+@pytest.mark.parametrize("preset", ["default", pytest.param("published", marks=pytest.mark.slow)])
+def test_vmapped_scans_are_loops_over_steps(preset):
+    opt = rngd(0.05, preset=preset, refresh_every=4, update_every=2)
+    with jax.enable_x64(True):
+        xs, ys = batches(9)
+        step = one_step(opt)
+
+        def begin(key):
+            params = glorot(NET, key, jnp.float64)
+            return params, opt.init(params)
+
+        @jax.jit
+        @jax.vmap
+        def train(key):
+            return jax.lax.scan(step, begin(key), (jnp.asarray(xs), jnp.asarray(ys)))
+
+        keys = jax.random.split(jax.random.key(3), 3)
+        (together, _), costs = train(keys)
+        single, begin = jax.jit(step), jax.jit(begin)
+        for i, key in enumerate(keys):
+            carry = begin(key)
+            for k in range(9):
+                carry, cost = single(carry, (xs[k], ys[k]))
+                assert float(cost) == pytest.approx(float(costs[i, k]), rel=1e-10)
+            for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(carry[0])):
+                np.testing.assert_allclose(a[i], b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_refreshing_outside_is_refreshing_inside():
+    with jax.enable_x64(True):
+        inside = rngd(0.05, preset="published", refresh_every=5)
+        outside = rngd(0.05, preset="published", refresh_every=5, inverse="outside")
+        xs, ys = batches(10)
+        params = start()
+        a, b = (params, inside.init(params)), (params, outside.init(params))
+        steps = jax.jit(one_step(inside)), jax.jit(one_step(outside))
+        for k in range(10):
+            a, _ = steps[0](a, (xs[k], ys[k]))
+            b, _ = steps[1](b, (xs[k], ys[k]))
+            if (k + 1) % 5 == 0:
+                b = (b[0], refresh(b[1]))
+                for X, Z in zip(a[1][0].inverses, b[1][0].inverses):
+                    np.testing.assert_allclose(X, Z, rtol=1e-9, atol=1e-9)
+                # The step that refreshes already uses the new inverse; outside it comes one step later.
+                a = (b[0], a[1])
+
+
+def test_refresh_works_on_a_vmapped_state():
+    opt = rngd(0.1, preset="published", inverse="outside")
+    with jax.enable_x64(True):
+        begin = jax.jit(jax.vmap(lambda key: opt.init(glorot(NET, key, jnp.float64))))
+        state = refresh(begin(jax.random.split(jax.random.key(0), 3)))
+        one = state[0]
+        assert one.inverses[1].shape == (3, 4, 5, 5) and one.inverses[0].shape == (3, 6, 6)
+        np.testing.assert_allclose(one.inverses[1][2, 1], np.eye(5) / (1 + 5e-4), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_it_chains_with_clipping_schedules_momentum_and_decay():
+    schedule = optax.exponential_decay(0.1, 5, 0.5)
+    opt = optax.chain(
+        optax.add_decayed_weights(1e-3),
+        optax.clip_by_global_norm(1.0),
+        scale_by_rngd(),
+        optax.trace(0.9),
+        optax.scale_by_learning_rate(schedule),
+    )
+    params = start(jnp.float32)
+    xs, ys = (jnp.asarray(a) for a in batches(300))
+    data = (xs.astype(jnp.float32), ys)
+    (_, state), losses = jax.jit(lambda c: jax.lax.scan(one_step(opt), c, data))((params, opt.init(params)))
+    assert losses[-20:].mean() < losses[:20].mean()
+    assert int(state[2].count) == 300
+    by_schedule = rngd(schedule)
+    assert jax.tree.structure(by_schedule.init(params)) != jax.tree.structure(rngd(0.1).init(params))
+
+
+def as_module(params):
+    module = eqx.nn.MLP(5, 3, 4, 2, activation=jax.nn.relu, key=jax.random.key(0))
+    where = lambda m: [p for layer in m.layers for p in (layer.weight, layer.bias)]  # noqa: E731
+    return eqx.tree_at(where, module, [p for layer in params for p in layer])
+
+
+def test_an_equinox_module_takes_the_same_steps_as_an_mlp():
+    opt = rngd(0.05, inputs="running", refresh_every=2, update_every=1)
+    xs, ys = batches(6)
+    with jax.enable_x64(True):
+        params = start()
+        model = as_module(params)
+        plain, states = params, (opt.init(params), opt.init(eqx.filter(model, eqx.is_inexact_array)))
+
+        @eqx.filter_jit
+        def step(plain, model, states, x, y):
+            seen = capture(NET, x, plain, loss=lambda z: loss(z, y))
+            other = capture(model, x, loss=lambda z: loss(z, y))
+            updates, first = opt.update(seen.gradient, states[0], plain, captures=seen)
+            plain = optax.apply_updates(plain, updates)
+            updates, second = opt.update(other.gradient, states[1], captures=other)
+            return plain, eqx.apply_updates(model, updates), (first, second), seen, other
+
+        for k in range(6):
+            plain, model, states, seen, other = step(plain, model, states, jnp.asarray(xs[k]), jnp.asarray(ys[k]))
+            for a, b in zip(seen.inputs + seen.preactivations, other.inputs + other.preactivations):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        for layer, linear in zip(plain, model.layers):
+            np.testing.assert_allclose(layer.W, linear.weight, rtol=1e-9)
+            np.testing.assert_allclose(layer.b, linear.bias, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_a_sequence_without_biases_is_captured():
+    keys = jax.random.split(jax.random.key(0))
+    model = eqx.nn.Sequential(
+        [
+            eqx.nn.Linear(5, 4, use_bias=False, key=keys[0]),
+            eqx.nn.Lambda(jnp.tanh),
+            eqx.nn.Linear(4, 2, key=keys[1]),
+        ]
+    )
+    opt = rngd(0.1, inputs="running", refresh_every=1, metric_step=0.02, relative_damping=3e-3)
+    state = opt.init(eqx.filter(model, eqx.is_inexact_array))
+    assert [G.shape for G in state[0].metrics] == [(5, 5), (5, 5)]
+    x = jnp.asarray(X[:8], jnp.float32)
+
+    @eqx.filter_jit
+    def step(model, state):
+        seen = capture(model, x, loss=lambda z: (z**2).mean())
+        return seen, opt.update(seen.gradient, state, captures=seen)[0]
+
+    seen, updates = step(model, state)
+    G = 0.98 * np.eye(5) + 0.02 * np.asarray(x.T @ x) / 8
+    G = G + 3e-3 * np.trace(G) * np.eye(5)
+    expected = -0.1 * np.asarray(seen.gradient.layers[0].weight) @ np.linalg.inv(G)
+    np.testing.assert_allclose(updates.layers[0].weight, expected, rtol=2e-4, atol=1e-7)
+
+
+def test_capture_gives_the_gradient_of_the_loss():
+    params = start(jnp.float32)
+    x, y = jnp.asarray(X[:8], jnp.float32), Y[:8]
+    seen = jax.jit(lambda p: capture(NET, x, p, loss=lambda z: loss(z, y), penalty=penalty))(params)
+    value, gradient = jax.jit(jax.value_and_grad(lambda p: loss(NET.apply(p, x), y) + penalty(p)))(params)
+    assert float(seen.loss) == pytest.approx(float(value), rel=1e-6)
+    for a, b in zip(jax.tree.leaves(seen.gradient), jax.tree.leaves(gradient)):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_batch_normalization_parameters_take_plain_gradient_steps():
+    model = BatchNormalized(NET)
+    with jax.enable_x64(True):
+        params = model.init(jax.random.key(1), jnp.float64)
+        opt = rngd(0.05, preset="published", refresh_every=1)
+
+        @jax.jit
+        def step(params):
+            seen = capture(model, X[:8], params, loss=lambda z: loss(z, Y[:8]))
+            return seen, opt.update(seen.gradient, opt.init(params), params, captures=seen)[0]
+
+        seen, updates = step(params)
+        for update, gradient in zip(updates[1::2], seen.gradient[1::2]):
+            np.testing.assert_allclose(update.scale, -0.05 * gradient.scale, rtol=1e-12)
+            np.testing.assert_allclose(update.shift, -0.05 * gradient.shift, rtol=1e-12)
+        natural = np.asarray(updates[2].W) / np.asarray(seen.gradient[2].W)
+    assert np.ptp(natural) > 1e-3 and len(seen.inputs) == 3
+
+
+@pytest.mark.slow
+def test_batch_normalized_inputs_have_mean_shift_and_deviation_scale():
+    model = BatchNormalized(NET)
+    with jax.enable_x64(True):
+        params = list(model.init(jax.random.key(1), jnp.float64))
+        params[1] = fisher.Norm(params[1].scale * 2, params[1].shift + 3)
+        inputs, _, moments = model.forward(params, X)
+        live = np.asarray(moments[0].variance) > 1e-3
+        np.testing.assert_allclose(inputs[1].mean(0), 3, rtol=1e-10)
+        np.testing.assert_allclose(np.asarray(inputs[1].std(0))[live], 2, rtol=1e-2)
+        again = model.apply(params, X[:5], model.moments(params, X))
+        np.testing.assert_allclose(again, model.apply(params, X)[:5], rtol=1e-10)
+        assert np.abs(model.apply(params, X[:5]) - model.apply(params, X)[:5]).max() > 1e-3
+
+
+def test_the_natural_step_does_not_depend_on_the_units_of_the_inputs():
+    # A linear layer on inputs x and on inputs Ax: with the exact metric the outputs move alike.
+    net = MLP(widths=(3, 2), activation="linear")
+    with jax.enable_x64(True):
+        A = np.array([[2.0, 0.3, 0.0], [0.0, 0.1, 0.5], [1.0, 0.0, 4.0]])
+        x, W, b = X[:, :3], RNG.normal(size=(2, 3)), np.zeros(2)
+        opt = rngd(0.1, inputs="running", metric_step=1.0, refresh_every=1, relative_damping=0.0)
+
+        @jax.jit
+        def moved(inputs, weights):
+            params = (Layer(weights, jnp.asarray(b)),)
+            seen = capture(net, inputs, params, loss=lambda z: (z**2).sum())
+            updates, _ = opt.update(seen.gradient, opt.init(params), params, captures=seen)
+            return net.apply(optax.apply_updates(params, updates), inputs)
+
+        moved = [moved(x, W), moved(x @ A.T, W @ np.linalg.inv(A))]
+        np.testing.assert_allclose(moved[0], moved[1], rtol=1e-8, atol=1e-10)
+
+
+def captured(model=NET, count=8):
+    params = start(jnp.float32)
+    return params, capture(model, jnp.asarray(X[:count], jnp.float32), params, loss=lambda z: (z**2).mean())
+
+
+class Twice(eqx.Module):
+    first: eqx.nn.Linear
+
+    def __call__(self, x):
+        return self.first(self.first(x))
+
+
+class Never(Twice):
+    def __call__(self, x):
+        return x
+
+
+def square(kind):
+    return kind(eqx.nn.Linear(5, 5, key=jax.random.key(0)))
+
+
+def update_with(captures):
+    params, seen = captured()
+    opt = rngd(0.1)
+    return opt.update(seen.gradient, opt.init(params), params, captures=captures(seen))
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (("relative_damping", "-1"), lambda: rngd(0.1, relative_damping=-1.0)),
+        (("damping", "-0.1"), lambda: rngd(0.1, damping=-0.1)),
+        (("metric_step", "at most 1"), lambda: rngd(0.1, metric_step=1.5)),
+        (("refresh_every", "at least 1"), lambda: rngd(0.1, refresh_every=0)),
+        (("preset", "publised", "did you mean"), lambda: rngd(0.1, preset="publised")),
+        (("metric is", "diagonal"), lambda: rngd(0.1, metric="diagonal")),
+        (("metric names 2 layers", "have 3"), lambda: rngd(0.1, metric=["shared"] * 2).init(start(jnp.float32))),
+        (("learning_rate",), lambda: rngd(-0.1)),
+        (("captures is missing",), lambda: update_with(lambda seen: None)),
+        (("captures are of 2 layers",), lambda: update_with(lambda s: s._replace(inputs=s.inputs[:2]))),
+        (("captures of layer 2 have 5 inputs",), lambda: update_with(lambda s: s._replace(inputs=(s.inputs[0],) * 3))),
+        (("no linear layer",), lambda: rngd(0.1).init({"a": jnp.ones(3)})),
+        (("params is None",), lambda: capture(NET, jnp.ones((2, 5)))),
+        (("x has shape (5,)",), lambda: capture(NET, jnp.ones(5), start(jnp.float32))),
+        (("model is a function",), lambda: capture(penalty, jnp.ones((2, 5)))),
+        (("penalty",), lambda: capture(NET, jnp.ones((2, 5)), start(jnp.float32), penalty=penalty)),
+        (("holds its own parameters",), lambda: capture(square(Twice), jnp.ones((2, 5)), 1)),
+        (("layer 1 is called more than once",), lambda: capture(square(Twice), jnp.ones((2, 5)))),
+        (("layer 1 is never called",), lambda: capture(square(Never), jnp.ones((2, 5)))),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence(words, call):
+    with one_sentence(*words):
+        call()

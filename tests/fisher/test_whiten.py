@@ -1,0 +1,86 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+from neft import MLP, Layer, fisher, load
+
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(200, 6)) @ RNG.normal(size=(6, 6)) + RNG.normal(size=6)
+X[:, 5] = 0.25  # a constant input, as the corner pixels are
+NET = MLP(widths=(6, 5, 3), activation="tanh")
+L2, ETA = 0.01, 0.07
+
+
+def cost(net, square):
+    def value(params, x, y):
+        z = net.apply(params, x)
+        return ((z - y) ** 2).mean() + L2 / 2 * (square(params[0].W) + (params[1].W ** 2).sum())
+
+    return value
+
+
+def test_a_plain_step_in_whitened_inputs_is_the_natural_step():
+    y = RNG.normal(size=(20, 3))
+    x = X[:20]
+    with jax.enable_x64(True):
+        white = fisher.whiten(X)
+        params = NET.init(jax.random.key(0), jnp.float64)
+        inside = white.enter(params)
+        np.testing.assert_allclose(NET.apply(inside, white(x)), NET.apply(params, x), rtol=1e-12, atol=1e-13)
+        raw = cost(NET, lambda W: (W**2).sum())
+        gradient = jax.jit(jax.grad(raw))(params, x, y)
+        changed = jax.jit(jax.grad(cost(NET, white.square)))(inside, white(x), y)
+        stepped = white.leave(jax.tree.map(lambda p, g: p - ETA * g, inside, changed))
+        tilde = np.hstack([X, np.ones((200, 1))])
+        G = tilde.T @ tilde / 200 + white.damping * np.diag([1.0] * 6 + [0.0])
+        g = np.hstack([gradient[0].W, gradient[0].b[:, None]])
+        assert white.damping == pytest.approx(3e-3 * np.trace(tilde.T @ tilde / 200), rel=1e-12)
+        # The gradient holds L2·W, so the decay is preconditioned like everything else.
+        expected = np.hstack([params[0].W, params[0].b[:, None]]) - ETA * g @ np.linalg.inv(G)
+        found = np.hstack([stepped[0].W, stepped[0].b[:, None]])
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        assert np.abs(found - np.hstack([params[0].W, params[0].b[:, None]])).max() > 1e-3
+
+
+def test_whitened_inputs_have_unit_second_moment_without_damping():
+    white = fisher.whiten(X[:, :5], relative_damping=0.0)
+    z = np.hstack([white(X[:, :5]), np.ones((200, 1))])
+    np.testing.assert_allclose(z.T @ z / 200, np.eye(6), atol=1e-10)
+
+
+def test_leaving_undoes_entering(tmp_path):
+    white = fisher.whiten(X)
+    with jax.enable_x64(True):
+        params = NET.init(jax.random.key(0), jnp.float64)
+        for a, b in zip(jax.tree.leaves(white.leave(white.enter(params))), jax.tree.leaves(params)):
+            np.testing.assert_allclose(a, b, atol=1e-12)
+        square = float(white.square(white.enter(params)[0].W))
+        assert square == pytest.approx(float((params[0].W ** 2).sum()), rel=1e-12)
+    white.save(tmp_path / "white.npz")
+    assert load(tmp_path / "white.npz") == white
+
+
+def test_fewer_axes_keep_the_largest():
+    white = fisher.whiten(X, rank=2)
+    whole = fisher.whiten(X)
+    assert white(X).shape == (200, 2)
+    np.testing.assert_allclose(white(X), whole(X)[:, :2], atol=1e-12)
+    entered = white.enter((Layer(np.ones((4, 6)), np.zeros(4)),))
+    assert entered[0].W.shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (("damping", "positive"), lambda: fisher.whiten(X, relative_damping=0.0)),
+        (("rank", "at most 6"), lambda: fisher.whiten(X, rank=7)),
+        (("relative_damping", "-1"), lambda: fisher.whiten(X, relative_damping=-1.0)),
+        (("at least two",), lambda: fisher.whiten(X[:1])),
+        (("x has shape (3, 4)",), lambda: fisher.whiten(X)(np.ones((3, 4)))),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence(words, call):
+    with one_sentence(*words):
+        call()
