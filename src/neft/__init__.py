@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from . import action as action
     from . import claims as claims
     from . import data as data
     from . import describe as describe
     from . import ensemble as ensemble
+    from . import fisher as fisher
     from . import gaussian as gaussian
     from . import plot as plot
     from . import report as report
+    from . import tangent as tangent
     from . import width as width
     from ._activation import Activation as Activation
     from ._activation import Kink as Kink
@@ -41,7 +44,19 @@ _WHERE = {
     "load": "._result",
     "Series": "._series",
 }
-_FOLDERS = ("claims", "data", "describe", "ensemble", "gaussian", "plot", "report", "width")
+_FOLDERS = (
+    "action",
+    "claims",
+    "data",
+    "describe",
+    "ensemble",
+    "fisher",
+    "gaussian",
+    "plot",
+    "report",
+    "tangent",
+    "width",
+)
 
 __all__ = ["__version__", *_WHERE, *_FOLDERS]
 

@@ -3,19 +3,38 @@
 Nothing here imports NumPy, JAX or matplotlib before a command runs, so that `neft --help` answers at once.
 """
 
+from ._action import action
 from ._activation import activation
+from ._advise import advise
 from ._app import app as app
 from ._app import main as main
 from ._check import check
 from ._claims import claims
 from ._critical import critical
 from ._data import data
+from ._fisher import fisher
 from ._flat import flat
 from ._network import network
 from ._phase import phase
 from ._report import report
 from ._show import show
 from ._stats import stats
+from ._train import train
 
-for _command in (activation, network, stats, check, critical, phase, data, claims, report, show):
+for _command in (
+    activation,
+    network,
+    stats,
+    check,
+    critical,
+    phase,
+    advise,
+    action,
+    fisher,
+    train,
+    data,
+    claims,
+    report,
+    show,
+):
     app.command()(flat(_command))

@@ -20,11 +20,13 @@ def check(
     Example: neft check --activation tanh --widths 3,8,8,2 --C-b 0.1 --C-W 1.5 --draws 8192 --plot scores.svg
     """
     import jax
+    import numpy as np
 
     from .. import width
 
     net = network.build()
-    found = width.check(net, numbers(input, net.widths[0]), draws=draws, key=jax.random.key(network.seed))
+    key = jax.random.key(network.seed)
+    found = width.check(net, numbers(input, net.widths[0]), draws=draws, key=key, dtype=np.float32)
     emit(found, output)
     if not found.agrees:
         raise typer.Exit(1)

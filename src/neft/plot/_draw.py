@@ -5,12 +5,18 @@ import functools
 from matplotlib.figure import Figure
 
 from .._result import Result
+from ..action import Analysis, Convergence, Elements, Expansion, Fit, Stopping
 from ..claims import Ledger
 from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
-from ..width import Comparison, Criticality, PhaseDiagram, Statistics
+from ..fisher import Curves, Geometry
+from ..width import Advice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
+from ._action import analysis, convergence, elements, expansion, stopping, training
 from ._activation import activation
+from ._advice import advice
 from ._averages import square_averages
 from ._data import examples
+from ._fisher import curves, metric
+from ._interpretation import density, interpretation
 from ._ledger import ledger
 from ._network import layers, outputs
 from ._phase import critical, phase
@@ -42,3 +48,14 @@ draw.register(Statistics, flow)
 draw.register(Comparison, scores)
 draw.register(Criticality, critical)
 draw.register(PhaseDiagram, phase)
+draw.register(Advice, advice)
+draw.register(Interpretation, interpretation)
+draw.register(Density, density)
+draw.register(Curves, curves)
+draw.register(Geometry, metric)
+draw.register(Analysis, analysis)
+draw.register(Convergence, convergence)
+draw.register(Elements, elements)
+draw.register(Expansion, expansion)
+draw.register(Fit, training)
+draw.register(Stopping, stopping)
