@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import one_sentence
@@ -9,11 +10,15 @@ from neft.ensemble import estimate
 
 NET = MLP((3, 6, 5, 2), "relu", C_b=0.1, C_W=1.2)
 X = np.array([1.0, -0.5, 0.3])
+SEVEN = ("K", "Theta", "V", "A", "B", "D", "F")
+
+
+def cheap(draws, key, **options):
+    return estimate(NET, X, draws, jax.random.key(key), only=SEVEN, **options)
 
 
 def test_estimates_are_reproducible_and_extend_each_other():
-    key = jax.random.key(2)
-    short, again, long = (estimate(NET, X, draws, key) for draws in (200, 200, 400))
+    short, again, long = (cheap(draws, 2) for draws in (200, 200, 400))
     assert short == again
     # The draws of the shorter run are among those of the longer one.
     rest = 2 * long.K.mean - short.K.mean
@@ -23,16 +28,16 @@ def test_estimates_are_reproducible_and_extend_each_other():
 def test_results_do_not_depend_on_the_chunks(monkeypatch):
     from neft.ensemble import _estimate
 
-    whole = estimate(NET, X, 300, jax.random.key(0))
+    whole = cheap(300, 0)
     monkeypatch.setattr(_estimate, "_CHUNK", 50)
-    parts = estimate(NET, X, 300, jax.random.key(0))
+    parts = cheap(300, 0)
     for name in whole.tensors:
         np.testing.assert_allclose(parts.tensors[name].mean, whole.tensors[name].mean, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(parts.tensors[name].stderr, whole.tensors[name].stderr, rtol=1e-7, atol=1e-10)
 
 
 def test_standard_errors_are_the_spread_of_repeated_runs():
-    runs = [estimate(NET, X, 128, jax.random.key(100 + i)) for i in range(60)]
+    runs = [cheap(128, 100 + i) for i in range(60)]
     for name in ("K", "Theta", "V", "A", "D", "F", "B"):
         means = np.array([run.tensors[name].mean[2] for run in runs])
         claimed = np.mean([run.tensors[name].stderr[2] for run in runs])
@@ -41,7 +46,7 @@ def test_standard_errors_are_the_spread_of_repeated_runs():
 
 
 def test_float32_networks_give_the_same_within_their_precision():
-    double, single = (estimate(NET, X, 128, jax.random.key(1), dtype=dtype) for dtype in (np.float64, np.float32))
+    double, single = (cheap(128, 1, dtype=dtype) for dtype in (np.float64, np.float32))
     # The random numbers of the two types differ, so only statistics agree.
     error = np.hypot(double.F.stderr, single.F.stderr)[1:]
     assert (np.abs(double.F.mean - single.F.mean)[1:] < 5 * error).all()
@@ -49,25 +54,78 @@ def test_float32_networks_give_the_same_within_their_precision():
 
 
 def test_the_first_layer_is_exactly_gaussian_with_a_deterministic_ntk():
-    found = estimate(NET, X, 64, jax.random.key(0), dtype=np.float32)
+    found = cheap(64, 0, dtype=np.float32)
     assert found.K.stderr[0] == found.Theta.stderr[0] == found.V.mean[0] == found.A.mean[0] == 0
 
 
-def test_what_autodiff_cannot_see_is_not_estimated():
-    # The third derivative of elu(1) holds a delta, and only R counts it.
-    found = set(estimate(MLP((3, 4, 2), "elu(1)"), X, 8, jax.random.key(0)).tensors)
-    assert set("PQSTU") <= found and "R" not in found
+def test_what_kinks_forbid_is_not_there():
+    from neft.ensemble._estimate import NAMES, existing
 
-
-def test_kinked_activations_have_no_differentials():
-    found = estimate(MLP((3, 4, 2), "relu"), X, 8, jax.random.key(0))
-    assert set(found.tensors) == {"K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1"}
+    assert set(existing(NET)) == set("KVABDFPQ") | {"Theta", "K1", "Theta1"}
+    assert existing(MLP((3, 4, 2), "elu(1)")) == existing(MLP((3, 4, 2), "gelu")) == NAMES
     with pytest.raises(AttributeError, match="but not 'R'"):
-        _ = found.R
+        _ = cheap(16, 0).R
+    step = neft.activation(lambda z: jnp.where(z > 0, 1.0, 0.0), name="step", kinks=((0.0, 0, 1.0),))
+    found = estimate(MLP((3, 4, 2), step), X, 512, jax.random.key(0))
+    assert set(found.tensors) == {"K", "V", "K1"}
+    assert abs(found.V.mean[1] - 1 / 4) < 5 * found.V.stderr[1]
+
+
+def test_only_what_is_asked_for_is_computed_and_is_the_same():
+    net, key = MLP((3, 4, 2), "tanh"), jax.random.key(4)
+    whole, part = estimate(net, X, 16, key, only=("V", "A", "T", "P")), estimate(net, X, 16, key, only=("T", "V"))
+    assert list(part.tensors) == ["T", "V"]
+    for name in part.tensors:
+        np.testing.assert_allclose(part.tensors[name].mean, whole.tensors[name].mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, widths",
+    [
+        ("leaky_relu(0.3)", (3, 4, 2)),
+        pytest.param("sin", (3, 4, 5, 2), marks=pytest.mark.slow),
+        pytest.param("hard_tanh", (3, 4, 5, 2), marks=pytest.mark.slow),
+    ],
+)
+def test_several_inputs_hold_each_input_alone_and_repeated_inputs_are_one(name, widths):
+    # The same draws and the same signs, so that entries agree to rounding, deltas included.
+    net, key = MLP(widths, name, C_b=0.1, C_W=1.2), jax.random.key(7)
+    other = np.array([0.4, 0.7, -0.2])
+    several = estimate(net, np.stack([X, other, X]), 24, key)
+    for which, x in enumerate((X, other)):
+        alone = estimate(net, x, 24, key)
+        for tensor, found in several.tensors.items():
+            places = [(which,)] if which == 1 else [(0,), (2,), (0, 2)]
+            for place in places:
+                axes = found.mean.ndim - 1
+                index = (slice(None), *(place[i % len(place)] for i in range(axes)))
+                if tensor in ("K", "Theta", "K1", "Theta1") and len(place) > 1:
+                    continue  # pairs of samples are averaged over one layer, single ones over two
+                one = alone.tensors[tensor]
+                np.testing.assert_allclose(found.mean[index], one.mean, rtol=1e-7, atol=1e-9, err_msg=tensor)
+                np.testing.assert_allclose(found.stderr[index], one.stderr, rtol=1e-5, atol=1e-9, err_msg=tensor)
+
+
+def test_tensors_of_several_inputs_have_their_symmetries():
+    net = MLP((3, 4, 2), "sin", C_b=0.1)
+    found = estimate(net, np.stack([X, X[::-1]]), 16, jax.random.key(1))
+    assert found.K.mean.shape == (2, 2, 2) and found.P.stderr.shape == (2, 2, 2, 2, 2)
+    # New order of the axes that leaves a tensor as it is.
+    same = {"K": (1, 0), "Theta": (1, 0), "V": (2, 3, 0, 1), "A": (2, 3, 0, 1), "D": (1, 0, 2, 3), "F": (2, 3, 0, 1)}
+    same |= {"B": (2, 3, 0, 1), "P": (0, 2, 1, 3), "R": (0, 1, 3, 2), "S": (1, 0, 3, 2), "T": (2, 3, 0, 1)}
+    for name, axes in (same | {"U": (2, 3, 0, 1)}).items():
+        mean = found.tensors[name].mean
+        np.testing.assert_allclose(mean.transpose(0, *(a + 1 for a in axes)), mean, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("widths", [(3, 1), (3, 1, 1), pytest.param((1, 1, 3, 1, 1), marks=pytest.mark.slow)])
+def test_one_layer_and_layers_of_one_neuron_are_no_special_case(widths):
+    found = estimate(MLP(widths, "tanh", C_W=(1.0,) * (len(widths) - 2) + (0.0,)), X[: widths[0]], 4, jax.random.key(0))
+    assert all(np.isfinite(e.mean).all() and np.isfinite(e.stderr).all() for e in found.tensors.values())
 
 
 def test_estimates_survive_a_file(tmp_path):
-    found = estimate(NET, X, 16, jax.random.key(0))
+    found = cheap(16, 0)
     found.save(tmp_path / "found.npz")
     assert neft.load(tmp_path / "found.npz") == found
 
@@ -79,3 +137,13 @@ def test_bad_input_gets_one_clear_sentence():
         estimate(NET, X[:2], 10, jax.random.key(0))
     with one_sentence("x holds nan"):
         estimate(NET, [1.0, np.nan, 0.0], 10, jax.random.key(0))
+    with one_sentence("x has shape (0, 3)"):
+        estimate(NET, np.ones((0, 3)), 10, jax.random.key(0))
+    with one_sentence("x has shape ()"):
+        estimate(NET, 1.0, 10, jax.random.key(0))
+    with one_sentence("each of only is 'R'", "one of K, Theta"):
+        estimate(NET, X, 10, jax.random.key(0), only=("R",))
+    with one_sentence("dtype", "float32 or float64"):
+        estimate(NET, X, 10, jax.random.key(0), dtype=np.int32)
+    with one_sentence("overflows at layer"):
+        estimate(MLP((3, *(8,) * 12), "quadratic", C_W=5.0), 1e3 * X, 10, jax.random.key(0), only=("V",))

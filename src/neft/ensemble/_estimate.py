@@ -1,7 +1,8 @@
 """Estimates of every tensor from an ensemble of drawn networks, with standard errors."""
 
 import functools
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,26 +10,33 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check
-from .._blocks import blocks
-from .._network import MLP, Layer
+from .._blocks import block_size, blocks
+from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
-from ..gaussian import Powers, moment
-from ._forward import differentials, kernels
+from ._deltas import deltas
+from ._differentials import Differentials, differentials
+from ._draw import draw
+from ._forward import kernels
+from ._means import Averages, averages, corrections, infinite_width
+
+_ROUNDING = 10
+"""Roundings of the networks' dtype that a value may be off by; it counts where draws do not differ by more."""
 
 _CHUNK = 128
-"""Draws that are summed in one compiled call. It is fixed, so that sums do not depend on how much memory there is."""
+"""The most draws that are summed in one compiled call."""
 
-KERNELS = ("K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1")
-DIFFERENTIALS = ("P", "Q", "R", "S", "T", "U")
+COVARIANCES = {"V": ("K", "K"), "A": ("Theta", "Theta"), "D": ("K", "Theta")}
+DIFFERENTIALS = Differentials._fields
+NAMES = ("K", "Theta", "V", "A", "B", "D", "F", *DIFFERENTIALS, "K1", "Theta1")
 
 
 @result
 class Estimate(Result):
-    """A mean over draws and its standard error, each of shape (L,)."""
+    """A mean over draws and its standard error, arrays of one shape."""
 
-    mean: Float[np.ndarray, " layers"]
-    stderr: Float[np.ndarray, " layers"]
+    mean: Float[np.ndarray, "*shape"]
+    stderr: Float[np.ndarray, "*shape"]
 
 
 @result
@@ -53,22 +61,30 @@ class Estimates(Result):
         yield "widths", repr(self.widths)
         yield "draws", repr(self.draws)
         for name, estimate in self.tensors.items():
-            yield name, ", ".join(f"{m:.5g} ± {e:.2g}" for m, e in zip(estimate.mean, estimate.stderr))
+            if estimate.mean.ndim == 1:
+                yield name, ", ".join(f"{m:.5g} ± {e:.2g}" for m, e in zip(estimate.mean, estimate.stderr))
+            else:
+                yield name, f"{estimate.mean.shape}, standard errors up to {estimate.stderr.max():.2g}"
 
 
-def estimate(net: MLP, x: Any, draws: int, key: Array, *, dtype: Any = np.float64) -> Estimates:
-    """The tensors of `neft.width.statistics` from `draws` random networks, for one input x of shape (n_0,).
+def estimate(
+    net: MLP, x: Any, draws: int, key: Array, *, only: Iterable[str] | None = None, dtype: Any = None
+) -> Estimates:
+    """The tensors of `neft.width.statistics` from `draws` random networks, for one input or several.
 
-    Averages over a layer's own weights are done in closed form where possible. Memory is bounded whatever the number of
-    draws, and draw i depends on (key, i) alone. Where a derivative of σ jumps, P to U (R alone, where the second jumps)
-    are left out: autodiff does not see the deltas in them.
+    Averages over a layer's own weights are done in closed form, except for traces in P to U, which take random signs;
+    the means of one input have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
+    depends on (key, i) alone. What does not exist for an activation with kinks is left out (theory.md 2.3), and what
+    autodiff does not see, the deltas of P and Q or of R, is integrated.
 
     Args:
-        net: the specification; hidden widths and the output width must be at least 2 where dNTK and ddNTK are wanted.
-        x: the input.
+        net: the specification.
+        x: one input of shape (n_0,), for tensors of shape (L,); or several, (N, n_0), for means of shape (L, N, N) and
+            other tensors of shape (L, N, N, N, N), samples in the order of theory.md's subscripts.
         draws: number of networks, at least 2.
         key: a JAX key.
-        dtype: float32 or float64 for the networks; sums are always float64.
+        only: names of the tensors wanted; without P to U it is much faster. All by default.
+        dtype: float32 or float64 for the networks, that of x by default; sums are always float64.
 
     >>> net = MLP(widths=(3, 8, 2), activation="tanh")
     >>> found = estimate(net, [1.0, 1.0, 1.0], draws=256, key=jax.random.key(0))
@@ -76,82 +92,165 @@ def estimate(net: MLP, x: Any, draws: int, key: Array, *, dtype: Any = np.float6
     (2,)
     """
     draws = _check.integer("draws", draws, at_least=2)
-    x = _check.array("x", x, shape=(net.widths[0],))
-    with_differentials = min(net.widths[1:]) >= 2 and all(kink.order >= 2 for kink in net.activation.kinks)
-    if any(kink.order == 0 for kink in net.activation.kinks):
-        raise ValueError(f"activation {net.activation.name} jumps, so its NTK does not exist.")
-    return _estimate(net, x, draws, key, np.dtype(dtype), with_differentials)
+    dtype = _dtype(x, dtype)
+    x = _check.array("x", x, ndim=(1, 2))
+    if x.shape[-1] != net.widths[0] or 0 in x.shape:
+        raise ValueError(f"x has shape {x.shape}, but must have shape ({net.widths[0]},) or (any, {net.widths[0]}).")
+    exists = existing(net)
+    names = exists if only is None else tuple(_check.one_of("each of only", name, exists) for name in only)
+    return _estimate(net, x, draws, key, dtype, names)
+
+
+def existing(net: MLP) -> tuple[str, ...]:
+    """Which tensors exist: it depends on the lowest derivative that jumps (theory.md 2.3)."""
+    lowest = min((kink.order for kink in net.activation.kinks), default=3)
+    if lowest == 0:
+        return ("K", "V", "K1")
+    return tuple(name for name in NAMES if lowest > 1 or name not in "RSTU")
+
+
+def _dtype(x: Any, dtype: Any) -> np.dtype:
+    if dtype is None:
+        return np.dtype(np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64)
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {dtype!r}, but must be float32 or float64.")
+    return np.dtype(dtype)
 
 
 @float64
-def _estimate(net: MLP, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, with_differentials: bool) -> Estimates:
-    K, Theta = _infinite_width(net, float(x @ x / net.widths[0]))
-    reference = jnp.asarray(np.stack([K, Theta]))
-    size, sums, products = (13 if with_differentials else 7), 0.0, 0.0
-    chunk = functools.partial(_chunk, net, with_differentials)
-    for part in blocks(draws, _CHUNK, label="draws"):
-        index = np.arange(part.start, part.start + _CHUNK)
+def _estimate(net: MLP, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, names: tuple[str, ...]) -> Estimates:
+    inputs = np.atleast_2d(x)
+    K, Theta = infinite_width(net, inputs, slopes="Theta" in existing(net))
+    variances = np.diagonal(K, axis1=1, axis2=2)
+    known = _averages(net.activation, jnp.asarray(variances[1:-1]))
+    reference = _Reference(jnp.asarray(K), jnp.asarray(Theta), known)
+    wanted = tuple(name for name in DIFFERENTIALS if name in names)
+    chunk = block_size(_bytes_per_draw(net, len(inputs), dtype), _CHUNK)
+    sums: Any = None
+    for part in blocks(draws, chunk, label="draws"):
+        index = np.arange(part.start, part.start + chunk)
         mask = (index < part.stop).astype(np.float64)
-        first, second = chunk(jnp.asarray(x, dtype), key, jnp.asarray(index), jnp.asarray(mask), reference)
-        sums, products = sums + np.asarray(first), products + np.asarray(second)
-    mean = np.asarray(sums) / draws
-    covariance = (np.asarray(products) / draws - mean[:, :, None] * mean[:, None, :]) / (draws - 1)
-    n = np.array(net.widths[:-1], float)
-
-    def linear(weights: dict[int, Any], value: np.ndarray) -> Estimate:
-        # The standard error of a function of means, from its gradient.
-        gradient = np.zeros((len(n), size))
-        for i, weight in weights.items():
-            gradient[:, i] = weight
-        variance = np.einsum("li,lij,lj->l", gradient, covariance, gradient)
-        return Estimate(mean=value, stderr=np.sqrt(np.maximum(variance, 0.0)))
-
-    g, h, gg, gh, hh, FF, BB = mean[:, :7].T
-    tensors = {
-        "K": linear({0: 1.0}, K + g),
-        "Theta": linear({1: 1.0}, Theta + h),
-        "V": linear({2: n, 0: -2 * n * g}, n * (gg - g * g)),
-        "A": linear({4: n, 1: -2 * n * h}, n * (hh - h * h)),
-        "B": linear({6: n}, n * BB),
-        "D": linear({3: n, 0: -n * h, 1: -n * g}, n * (gh - g * h)),
-        "F": linear({5: n}, n * FF),
-    }
-    if with_differentials:
-        tensors |= {name: linear({7 + i: n}, n * mean[:, 7 + i]) for i, name in enumerate(DIFFERENTIALS)}
-    if net.activation.kinks:
-        # Where the second derivative jumps, the third holds a delta that no draw ever sees, and only R counts it.
-        tensors.pop("R", None)
-    tensors |= {"K1": linear({0: n}, n * g), "Theta1": linear({1: n}, n * h)}
+        new = _chunk(net, wanted, jnp.asarray(inputs, dtype), key, jnp.asarray(index), jnp.asarray(mask), reference)
+        new = jax.tree.map(np.asarray, new)
+        sums = new if sums is None else jax.tree.map(np.add, sums, new)
+    found = _assembled(
+        net,
+        {"K": K, "Theta": Theta},
+        jax.tree.map(lambda total: total / draws, sums),
+        draws,
+        _ROUNDING * float(np.finfo(dtype).eps),
+    )
+    shape = (net.depth,) if x.ndim == 1 else None
+    tensors = {name: Estimate(mean=_shaped(m, shape), stderr=_shaped(e, shape)) for name, (m, e) in found.items()}
+    _check_finite(tensors)
     specification = {"net": net.to_dict(), "x": x, "draws": draws, "dtype": str(dtype)}
     made = Made.by("neft.ensemble.estimate", specification=specification, key=key)
-    return Estimates(tensors=tensors, widths=net.widths, draws=draws, made=made)
+    return Estimates(tensors={n: tensors[n] for n in names}, widths=net.widths, draws=draws, made=made)
 
 
-def _infinite_width(net: MLP, q: float) -> tuple[np.ndarray, np.ndarray]:
-    K, Theta = [net.C_b[0] + net.C_W[0] * q], [net.lambda_b[0] + net.lambda_W[0] * q]
-    for l in range(1, net.depth):
-        square, slope = (float(moment(net.activation, powers, K[-1])) for powers in (Powers(s=2), Powers(s1=2)))
-        Theta.append(net.lambda_b[l] + net.lambda_W[l] * square + net.C_W[l] * Theta[-1] * slope)
-        K.append(net.C_b[l] + net.C_W[l] * square)
-    return np.array(K), np.array(Theta)
+class _Reference(NamedTuple):
+    # Infinite width: K and Θ, (L, N, N), and the averages that corrections of one input ask for.
+    K: Array
+    Theta: Array
+    averages: Averages
+
+
+_averages = jax.jit(averages, static_argnums=0)
+
+
+def _shaped(values: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+    return values if shape is None else values.reshape(shape)
+
+
+def _check_finite(tensors: dict[str, Estimate]) -> None:
+    for name, found in tensors.items():
+        good = np.isfinite(found.mean) & np.isfinite(found.stderr)
+        if not good.all():
+            l = int(np.argwhere(~good)[0, 0]) + 1
+            raise ValueError(f"{name} overflows at layer {l} of a drawn network: lower C_W or C_b, or the depth.")
+
+
+def _bytes_per_draw(net: MLP, N: int, dtype: np.dtype) -> float:
+    n = max(net.widths[1:])
+    weights = sum(a * b for a, b in zip(net.widths, net.widths[1:]))
+    return dtype.itemsize * (2 * weights + 4 * N * N * n * n + 40 * N**2 * n * net.depth) + 8 * 60 * net.depth * N**4
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _chunk(
-    net: MLP, with_differentials: bool, x: Array, key: Array, index: Array, mask: Array, reference: Array
-) -> tuple[Array, Array]:
-    """Sums of the observables of each draw, (L, observables), and of their products, (L, observables, observables)."""
+    net: MLP, wanted: tuple[str, ...], x: Array, key: Array, index: Array, mask: Array, reference: _Reference
+) -> dict[str, tuple[Array, ...]]:
+    """Sums over draws of each observable and its square, and of the products that errors of covariances need."""
 
     def observables(i):
-        params: tuple[Layer, ...] = net.init(jax.random.fold_in(key, i), x.dtype)
+        params, probes = draw(net, jax.random.fold_in(key, i), x.dtype)
         found = kernels(net, params, x)
-        # Relative to infinite width, so that variances do not cancel. The first layer's are not random: exactly 0, not
-        # the rounding of the networks' dtype.
-        g, h = ((value - known).at[0].set(0.0) for value, known in zip((found.G, found.H), reference))
-        values = [g, h, g * g, g * h, h * h, found.FF, found.BB]
-        if with_differentials:
-            values += differentials(net, params, x)
-        return jnp.stack(values, axis=-1).astype(float)
+        values = {"F": found.FF, "B": found.BB}
+        if wanted:
+            every = differentials(net, params, x, probes, found)._asdict()
+            hidden = deltas(net, params, x, probes)
+            values |= {name: every[name] + hidden.get(name, 0.0) for name in wanted}
+        values = {name: value.astype(float) for name, value in values.items()}
+        # The first layer's kernels are not random: exactly those of infinite width, not the rounding of the dtype.
+        G, H = (v.astype(float).at[0].set(known[0]) for v, known in zip(found[:2], reference[:2]))
+        values |= {"K": G - reference.K, "Theta": H - reference.Theta}
+        return values | _means(net, G, H, values["F"], reference)
 
-    y = jax.vmap(observables)(index) * mask[:, None, None]
-    return y.sum(axis=0), jnp.einsum("dli,dlj->lij", y, y)
+    drawn = jax.vmap(observables)(index)
+    sums = {}
+    for name, value in drawn.items():
+        value = value * jnp.expand_dims(mask, tuple(range(1, value.ndim)))
+        sums[name] = (value.sum(0), (value * value).sum(0))
+    for name, (first, second) in COVARIANCES.items():
+        a, b = drawn[first][..., None, None], drawn[second][..., None, None, :, :]
+        y = a * b * jnp.expand_dims(mask, tuple(range(1, a.ndim)))
+        sums[name] = tuple(v.sum(0) for v in (y, y * a * b, y * a, y * b))
+    return sums
+
+
+def _means(net: MLP, G: Array, H: Array, FF: Array, reference: _Reference) -> dict[str, Array]:
+    # Each input by itself is averaged over two layers; pairs of different inputs over one.
+    K, Theta, known = reference
+
+    def diagonal(value):
+        return jnp.diagonal(value, axis1=1, axis2=2)
+
+    every = jnp.arange(G.shape[1])
+    squares = FF[:, every, every, every, every]
+    better = corrections(net, diagonal(G), diagonal(H), squares, diagonal(K), diagonal(Theta), known)
+    return {
+        "K1": (G - K).at[:, every, every].set(better[0]),
+        "Theta1": (H - Theta).at[:, every, every].set(better[1]),
+    }
+
+
+def _assembled(
+    net: MLP, infinite: dict[str, np.ndarray], means: dict[str, tuple[np.ndarray, ...]], draws: int, eps: float
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Estimates and standard errors by name, from the means of the sums over draws."""
+    n, c = np.array(net.widths[:-1], float), np.array(net.C_W) / np.array(net.widths[:-1], float)
+
+    def per_layer(values, ndim):
+        return values.reshape(-1, *(1,) * (ndim - 1))
+
+    def error(mean, square):
+        return np.sqrt(np.maximum(square - mean**2, 0.0) / (draws - 1) + eps**2 * square)
+
+    found = {}
+    for name, (mean, square) in ((name, value) for name, value in means.items() if name not in COVARIANCES):
+        scale = n * c**2 if name in "FB" else n
+        scale = per_layer(scale, mean.ndim)
+        found[name] = (scale * mean, scale * error(mean, square))
+    for name in ("K", "Theta"):
+        size = per_layer(n, 3)
+        found[name] = tuple(value / size for value in found[f"{name}1"])
+        found[name] = (found[name][0] + infinite[name], found[name][1])
+    for name, (first, second) in COVARIANCES.items():
+        y, yy, ya, yb = means[name]
+        a, aa = (value[..., None, None] for value in means[first])
+        b, bb = (value[..., None, None, :, :] for value in means[second])
+        # Each draw moves the covariance by (a - ā)(b - b̄).
+        square = yy + a * a * bb + b * b * aa - 2 * a * yb - 2 * b * ya + 2 * a * b * y
+        size = per_layer(n * draws / (draws - 1), 5)
+        found[name] = (size * (y - a * b), size * error(y - 2 * a * b, square))
+    return found

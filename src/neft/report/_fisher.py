@@ -43,9 +43,10 @@ def _curves(found: Curves) -> tuple[Table, ...]:
         (f"{epoch:g}", *(f"{getattr(found, name)[i]:.4f}" for name in names)) for i, epoch in enumerate(found.epochs)
     )
     network = " - ".join(map(str, found.widths)) + (", batch norm" if found.batch_norm else "")
+    rate = f"rate {found.learning_rate:g} ({found.schedule})"
     return (
         Table(
-            title=f"{found.optimizer}, rate {found.learning_rate:g} ({found.schedule}), {network}, {found.inputs} inputs",
+            title=f"{found.optimizer}, {rate}, {network}, {found.inputs} inputs",
             columns=("epoch", *(name.replace("_", " ") for name in names)),
             rows=rows,
             notes=(f"Test accuracy {found.test_accuracy:.4f}; data {found.data['name']}.",),
