@@ -79,7 +79,8 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
             columns=("tensor", "layer", "theory", "simulation", "z"),
             rows=tuple(rows),
             notes=(
-                f"Hidden widths times {', '.join(f'{f:.3g}' for f in found.factors)}; from layer 3 on extrapolated in 1/width.",
+                f"Hidden widths times {', '.join(f'{f:.3g}' for f in found.factors)}; "
+                "from layer 3 on extrapolated in 1/width.",
                 f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact.",
             ),
         ),
