@@ -10,10 +10,13 @@ TEXT = (ROOT / "README.md").read_text()
 
 
 def test_the_python_of_the_readme_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})
+    first, second = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    exec(compile(first, "README.md", "exec"), {})
     spread, average = map(float, capsys.readouterr().out.split())
     assert 0 < spread < 10 and 0 < average < 1.5
+    exec(compile(second, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.startswith("Draw the biases of gelu") and "import torch" in printed
 
 
 @pytest.mark.parametrize("line", re.findall(r"^\.venv/bin/neft (.*)$", TEXT, flags=re.MULTILINE))

@@ -9,7 +9,10 @@ def test_the_lecture_is_in_the_ledger():
     assert len(LECTURE) >= 13
 
 
-@pytest.mark.parametrize("id", LECTURE)
+LONG = ("004-recursions", "004-ntk-forward", "004-dntk-order")
+
+
+@pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.slow if id in LONG else ()) for id in LECTURE])
 def test_a_statement_of_the_lecture_holds_when_it_is_measured(id):
     (outcome,) = claims.check([id]).outcomes
     assert outcome.verdict == "holds", outcome.summary

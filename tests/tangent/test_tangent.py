@@ -8,6 +8,8 @@ from jax.flatten_util import ravel_pytree
 
 from neft import MLP, tangent
 
+pytestmark = pytest.mark.xdist_group("tangent")  # what the fixture computes is computed once
+
 NET = MLP(widths=(2, 3, 4, 2), activation="gelu", C_b=0.3, C_W=1.4, lambda_b=0.6, lambda_W=0.9)
 X = np.random.default_rng(0).normal(size=(3, 2))
 
