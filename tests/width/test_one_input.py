@@ -133,3 +133,14 @@ def test_the_next_order_of_the_kernel_is_resolved_by_a_control_variate():
     stderr = values.std() / np.sqrt(draws)
     assert abs(values.mean()) > 10 * stderr
     assert values.mean() == pytest.approx(stats.K1[2], rel=0.03)
+
+
+def test_nothing_compiles_again_when_hyperparameters_or_the_input_change():
+    from neft.width._statistics import _compiled
+
+    programs = []
+    for change in (0.0, 0.1, 0.2):
+        net = MLP((3, 5, 7, 2), "softplus", C_b=0.1 + change, C_W=1.0 + change, lambda_b=0.3 + change, lambda_W=0.5)
+        statistics(net, X + change)
+        programs.append(_compiled(net.activation)._cache_size())
+    assert programs == [1, 1, 1]
