@@ -145,7 +145,9 @@ def test_critical_points_are_those_of_critical():
     assert (first.C_b, first.C_W, first.K_star, first.kind) == (point.C_b, point.C_W, point.K_star, "critical")
     assert first.C_b + first.C_W * first.q_star == pytest.approx(first.K_star)
     assert (second.C_b, second.C_W) == (0.0, pytest.approx(4.0))
-    assert [p.C_W for p in first.others] == [second.C_W] and "number 1 of its 2 critical points" in first.summary
+    assert [p.C_W for p in first.others] == [second.C_W]
+    assert "the best of its 2 critical points" in first.summary
+    assert "point 1 of its 2 critical points" in second.summary
 
 
 def test_without_a_critical_point_the_edge_of_chaos_is_advised():

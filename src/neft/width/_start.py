@@ -46,7 +46,8 @@ def start(act: Activation, C_b: Any, C_W: Any, point: int) -> Start:
     best = found.points[point]
     where = "where every K stays" if best.K_star is None else f"with K* = {best.K_star:.4g}"
     others = tuple(p for i, p in enumerate(found.points) if i != point)
-    which = f"number {point + 1} of its {len(found.points)} critical points" if others else "its critical point"
+    rank = "the best" if point == 0 else f"point {point}"
+    which = f"{rank} of its {len(found.points)} critical points" if others else "its critical point"
     return Start(best.C_b, best.C_W, "critical", best.K_star, f"{which}, {where}", others)
 
 
