@@ -57,11 +57,15 @@ def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> A
     right, left = values[:2]
     kinks = _all_kinks(function, name, declared)
     close = functools.partial(np.allclose, rtol=1e-12, atol=1e-300)
+    singularity = _singularity(function, kinks)
+    # tanh sets the measure, whose poles are at ±iπ/2. A kink says nothing about how fast the pieces change.
+    length = 1.0 if kinks or math.isnan(singularity) else min(1.0, max(singularity * 2 / math.pi, 1e-3))
     return Activation(
         name,
         function,
         kinks=kinks,
-        singularity=_singularity(function, kinks),
+        singularity=singularity,
+        length=length,
         parity="odd" if close(left, -right) else "even" if close(left, right) else None,
         # A kink elsewhere may be out of reach of the probes.
         scale_invariant=all(close(values[i], abs(_FACTORS[i]) * values[i % 2]) for i in range(2, len(_FACTORS)))

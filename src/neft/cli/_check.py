@@ -18,6 +18,8 @@ def check(
     """Compare every tensor with an ensemble of random networks; exit code 1 where they disagree.
 
     Example: neft check --activation tanh --widths 3,8,8,2 --C-b 0.1 --C-W 1.5 --draws 8192 --plot scores.svg
+
+    Example: neft check --activation gelu --widths 3,8,2 --input 1,0,0 --input 0,1,1
     """
     import jax
     import numpy as np

@@ -18,12 +18,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .. import _check
-from .._activation import Activation
+from .._activation import Activation, derivative_of
 from .._activation import activation as _activation
 from .._blocks import blocks
 from .._precision import float64
 from ._accuracy import warn_missed
-from ._one import Powers, moment
+from ._quadrature import elementwise, refined
 
 Orders = tuple[int, ...]
 
@@ -64,13 +64,33 @@ def products(
         raise ValueError(f"patterns is {patterns!r}, but must be a list of tuples of derivative orders, not empty.")
     patterns = [_pattern(act, p) for p in patterns]
     _check.real("rtol", rtol, above=0.0)
-    # Refine on the hardest subset alone, then do all of them once.
-    samples = [K[np.ix_(chosen, chosen)] for chosen in _hardest(K)]
+    found = almost_everywhere(act, patterns, K, rtol=rtol)
+    if not all(np.isfinite(array).all() for array in found):
+        raise ValueError(f"products of {act.name} do not exist here: it is not finite where the variances reach.")
+    return found
+
+
+@float64
+def almost_everywhere(
+    act: Activation, patterns: Sequence[Orders], K: np.ndarray, *, rtol: float, mean: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """`products` for arguments known to be good, of derivatives of any order, deltas left out.
+
+    An activation with kinks may be given variables of nonzero mean, shape (N,).
+    """
+    # Refine on the hardest subsets alone, then do all of them once.
+    samples = _hardest(K)
     levels = _levels(act, patterns, rtol)
     sizes = [_natural_size(act, pattern, float(np.diag(K).max())) for pattern in patterns]
 
     def solve(level: float) -> list[np.ndarray]:
-        return [array for sample in samples for array in _all_tuples(act, patterns, sample, level)]
+        return [
+            array
+            for chosen in samples
+            for array in _all_tuples(
+                act, patterns, K[np.ix_(chosen, chosen)], level, levels[-1], None if mean is None else mean[chosen]
+            )
+        ]
 
     coarse, error, level = solve(levels[0]), math.inf, levels[-1]
     for before, level in itertools.pairwise(levels):
@@ -83,10 +103,7 @@ def products(
         coarse = fine
     if error > rtol:
         warn_missed(f"products of {act.name}", error, rtol)
-    found = _all_tuples(act, patterns, K, level)
-    if not all(np.isfinite(array).all() for array in found):
-        raise ValueError(f"products of {act.name} do not exist here: it is not finite where the variances reach.")
-    return found
+    return _all_tuples(act, patterns, K, level, levels[-1], mean)
 
 
 def _hardest(K: np.ndarray) -> list[np.ndarray]:
@@ -118,8 +135,8 @@ def _relative(a: np.ndarray, b: np.ndarray, size: float) -> float:
 
 
 def _natural_size(act: Activation, pattern: Orders, K: float) -> float:
-    squares = [moment(act, Powers(**{("s", "s1", "s2", "s3")[n]: 2}), K) for n in pattern]
-    return math.sqrt(math.prod(float(square) for square in squares))
+    squares = _of_one(act, tuple((n, n) for n in pattern), np.array([K]))
+    return math.sqrt(math.prod(squares[0]))
 
 
 def _covariance(K: Any) -> np.ndarray:
@@ -150,7 +167,14 @@ def _pattern(act: Activation, pattern: Orders) -> Orders:
     return orders
 
 
-def _all_tuples(act: Activation, patterns: Sequence[Orders], K: np.ndarray, level: float) -> tuple[np.ndarray, ...]:
+def _all_tuples(
+    act: Activation,
+    patterns: Sequence[Orders],
+    K: np.ndarray,
+    level: float,
+    finest: float,
+    mean: np.ndarray | None,
+) -> tuple[np.ndarray, ...]:
     N = len(K)
     results = tuple(np.empty((N,) * len(p)) for p in patterns)
     lengths = {len(p) for p in patterns}
@@ -161,11 +185,31 @@ def _all_tuples(act: Activation, patterns: Sequence[Orders], K: np.ndarray, leve
         # How many slots of a pattern fall on each distinct input, and the products of derivatives that stand there.
         splits = [sizes for sizes in itertools.product(range(1, 5), repeat=size) if sum(sizes) in lengths]
         features = tuple(tuple(_parts_of(patterns, s, sum(sizes)) for s in sizes) for sizes in splits)
-        tensors = _over_subsets(act, features, factors, level)
+        if size == 1 and mean is None:
+            tensors = [_of_one(act, lists, np.diagonal(K)) for (lists,) in features]
+        else:
+            means = np.zeros(subsets.shape) if mean is None else mean[subsets]
+            # Beside more variables, two cost little and get the best there is.
+            tensors = _over_subsets(
+                act, features, factors, finest if size <= 2 < min(N, max(lengths)) else level, means
+            )
         for sizes, lists, tensor in zip(splits, features, tensors):
             for pattern, result in zip(patterns, results):
                 _fill(result, pattern, subsets, sizes, lists, tensor)
     return results
+
+
+def _of_one(act: Activation, lists: tuple[Orders, ...], K: np.ndarray) -> np.ndarray:
+    options = {"kinks": [k.position for k in act.kinks], "length": act.length, "oscillates": act.oscillates}
+
+    def average(orders: Orders) -> np.ndarray:
+        def integrand(z: np.ndarray) -> np.ndarray:
+            values = {n: elementwise(derivative_of(act.function, n), z) for n in set(orders)}
+            return math.prod(values[n] for n in orders)  # type: ignore[return-value]
+
+        return refined(integrand, K, options, 1e-12, f"products of {act.name}")
+
+    return np.stack([average(orders) for orders in lists], axis=1)
 
 
 def _parts_of(patterns: Sequence[Orders], count: int, length: int) -> tuple[Orders, ...]:
@@ -214,7 +258,9 @@ def _pivoted(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return L, order
 
 
-def _over_subsets(act: Activation, features: tuple, factors: np.ndarray, level: float) -> list[np.ndarray]:
+def _over_subsets(
+    act: Activation, features: tuple, factors: np.ndarray, level: float, means: np.ndarray
+) -> list[np.ndarray]:
     """For each split, the tensors of all subsets: (subsets, features of variable 1, features of variable 2, …)."""
     size = factors.shape[1]
     units, step = np.zeros(0), np.zeros(len(factors))
@@ -233,8 +279,8 @@ def _over_subsets(act: Activation, features: tuple, factors: np.ndarray, level: 
     found = []
     for part in blocks(len(factors), 1, label=label):
         i = part.start
-        tables = () if act.kinks else (jnp.asarray(units * step[i]),)
-        found.append(jax.tree.map(np.asarray, solve(*tables, jnp.asarray(factors[i]))))
+        given = jnp.asarray(means[i] if act.kinks else units * step[i])
+        found.append(jax.tree.map(np.asarray, solve(given, jnp.asarray(factors[i]))))
     return [np.stack(tensors) for tensors in zip(*found)]
 
 
@@ -251,7 +297,7 @@ def _table(reach: float) -> np.ndarray:
 
 def _features(act: Activation, lists: tuple[Orders, ...], z: Array) -> Array:
     used = sorted({n for orders in lists for n in orders})
-    derivatives = jnp.stack([act.derivative(n)(z) for n in used])
+    derivatives = jnp.stack([derivative_of(act.function, n)(z) for n in used])
     slots = np.array([[used.index(n) for n in orders] for orders in lists]).T
     return functools.reduce(jnp.multiply, (derivatives[slot] for slot in slots))
 
@@ -323,7 +369,12 @@ def _interpolate(table: Array, values: Float[Array, "features points"], at: Arra
 
 @functools.partial(jax.jit, static_argnames=("act", "features", "kinks", "nodes"))
 def _kinked(
-    act: Activation, features: tuple, kinks: tuple[float, ...], nodes: int, L: Float[Array, "m m"]
+    act: Activation,
+    features: tuple,
+    kinks: tuple[float, ...],
+    nodes: int,
+    mean: Float[Array, " m"],
+    L: Float[Array, "m m"],
 ) -> list[Array]:
     """The same by Gauss-Legendre between the kinks of all variables that an integral moves.
 
@@ -363,4 +414,4 @@ def _kinked(
 
         return _summed(part, x, w, points)
 
-    return [level(lists, 0, jnp.zeros(size), 1) for lists in features]
+    return [level(lists, 0, mean, 1) for lists in features]

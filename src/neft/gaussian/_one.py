@@ -149,7 +149,7 @@ def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
             raise ValueError(
                 f"the average does not exist for {act.name}: its derivative {q} is not bounded at {kink.position:g}."
             )
-        left, right = _sides(act, kink)
+        left, right = sides(act, kink)
         p = derivative_powers[q]
         weight = (right[q] ** (p + 1) - left[q] ** (p + 1)) / (p + 1)
         for n in range(q):
@@ -159,7 +159,8 @@ def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _sides(act: Activation, kink: Kink) -> tuple[list[float], list[float]]:
+def sides(act: Activation, kink: Kink) -> tuple[list[float], list[float]]:
+    """σ and its derivatives up to the one that jumps, just left and just right of a kink."""
     # Just beside the kink: far enough to be a normal number, near enough to change nothing.
     step = max(abs(kink.position) * 2.0**-50, 1e-150)
 

@@ -12,7 +12,9 @@ _MARKERS = "osD^v<>ph*X"
 
 @styled
 def flow(stats: Statistics) -> Figure:
-    """The size of each finite-width correction relative to infinite width, layer by layer."""
+    """The size of each finite-width correction relative to infinite width, layer by layer; correlations of several."""
+    if stats.K.ndim > 1:
+        return _correlations(stats)
     figure, axes = panel(f"{stats.activation}, widths {_short(stats.widths)}", "layer", "relative size")
     n = np.array(stats.widths[:-1], float)
     K, Theta = stats.K, stats.tensors["Theta"]
@@ -36,6 +38,24 @@ def flow(stats: Statistics) -> Figure:
     return figure
 
 
+def _correlations(stats: Statistics) -> Figure:
+    figure, axes = panel(f"{stats.activation}, widths {_short(stats.widths)}", "layer", "correlation of two inputs")
+    layer = np.arange(1, len(stats.K) + 1)
+    n = np.array(stats.widths[:-1], float)[:, None, None]
+    curves = {"infinite width": stats.K}
+    if stats.tensors.get("K1") is not None:
+        curves["with K1/n"] = stats.K + stats.K1 / n
+    pairs = [(a, b) for b in range(stats.K.shape[1]) for a in range(b)][:6]
+    for style, (label, K) in zip(("-", "--"), curves.items()):
+        for i, (a, b) in enumerate(pairs):
+            rho = K[:, a, b] / np.sqrt(K[:, a, a] * K[:, b, b])
+            look = {"marker": _MARKERS[i], "markersize": 3, "color": COLOURS[i % len(COLOURS)], "linestyle": style}
+            axes.plot(layer, rho, label=f"inputs {a + 1} and {b + 1}, {label}", **look)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
+    return figure
+
+
 @styled
 def scores(found: Comparison) -> Figure:
     """The z-score of every tensor, one mark per layer, with the band that five standard errors leave."""
@@ -43,8 +63,10 @@ def scores(found: Comparison) -> Figure:
     names = list(found.z)
     depth = len(found.widths) - 1
     for l in range(1, depth):
-        at = np.arange(len(names)) + 0.6 * ((l - 0.5) / (depth - 1) - 0.5)
-        z = [found.z[name][l] for name in names]
+        place = 0.6 * ((l - 0.5) / (depth - 1) - 0.5)
+        entries = [np.ravel(found.z[name][l]) for name in names]
+        at = np.concatenate([np.full(len(values), i + place) for i, values in enumerate(entries)])
+        z = np.concatenate(entries)
         look = {"marker": _MARKERS[l % len(_MARKERS)], "markersize": 4, "color": COLOURS[(l - 1) % len(COLOURS)]}
         axes.plot(at, z, linestyle="none", label=f"layer {l + 1}", **look)
     axes.axhspan(-5, 5, color="0.5", alpha=0.12, linewidth=0)

@@ -38,9 +38,13 @@ _SHOWN = 12
 
 @tables.register(Statistics)
 def _statistics(stats: Statistics) -> tuple[Table, ...]:
+    if any(value is not None and value.ndim > 1 for value in stats.tensors.values()):
+        return _of_several_inputs(stats)
     layers = _spread(len(stats.widths) - 1, _SHOWN)
     rows = []
     for name, meaning in _MEANINGS.items():
+        if name not in stats.tensors:
+            continue
         values = stats.tensors[name]
         cells = ["–"] * len(layers) if values is None else [f"{values[l]:.6g}" for l in layers]
         rows.append((name, *cells, meaning))
@@ -57,26 +61,64 @@ def _statistics(stats: Statistics) -> tuple[Table, ...]:
     )
 
 
+def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
+    known = {name: value for name, value in stats.tensors.items() if value is not None}
+    pairs = {name: value for name, value in known.items() if value.ndim == 3}
+    fours = {name: value for name, value in known.items() if value.ndim == 5}
+    widths = " - ".join(map(str, stats.widths))
+    notes = [f"– does not exist: {stats.reason}."] if stats.reason else []
+    shown = []
+    if pairs:
+        depth, N = next(iter(pairs.values())).shape[:2]
+        rows = [
+            (str(l + 1), f"{a + 1} {b + 1}", *(f"{value[l, a, b]:.6g}" for value in pairs.values()))
+            for l in _spread(depth, _SHOWN)
+            for a in _spread(N, 4)
+            for b in _spread(N, 4)
+            if a <= b
+        ]
+        columns = ("layer", "inputs", *pairs)
+        shown.append(Table(title=f"Pairs of inputs, {widths}, {stats.activation}", columns=columns, rows=tuple(rows)))
+    if fours:
+        N = next(iter(fours.values())).shape[1]
+        entries = list(np.ndindex(*(min(N, 2),) * 4))
+        rows = [
+            (" ".join(str(i + 1) for i in entry), *(f"{value[-1][entry]:.4g}" for value in fours.values()))
+            for entry in entries
+        ]
+        shown.append(
+            Table(
+                title="Tensors of the output layer, subscripts in the order of theory.md",
+                columns=("inputs", *fours),
+                rows=tuple(rows),
+                notes=(*notes, *(["Of the first two inputs; --out or --json has all."] if N > 2 else [])),
+            )
+        )
+    return tuple(shown)
+
+
 @tables.register(Comparison)
 def _comparison(found: Comparison) -> tuple[Table, ...]:
     depth = len(found.widths) - 1
-    rows = [
-        (
-            name,
-            str(l + 1),
-            f"{found.theory[name][l]:.5g}",
-            f"{found.simulation[name][l]:.5g} ± {found.stderr[name][l]:.2g}",
-            f"{found.z[name][l]:+.2f}",
-        )
-        for name in found.theory
-        for l in range(1, depth)
-    ]
+    rows, several = [], found.theory["K"].ndim > 1
+    for name in found.theory:
+        for l in range(1, depth):
+            # Of several inputs, the entry that fits worst.
+            entry = np.unravel_index(np.argmax(np.abs(found.z[name][l])), found.z[name][l].shape)
+            where = (" ".join(str(i + 1) for i in entry),) if several else ()
+            mean, error = found.simulation[name][l][entry], found.stderr[name][l][entry]
+            values = (
+                f"{found.theory[name][l][entry]:.5g}",
+                f"{mean:.5g} ± {error:.2g}",
+                f"{found.z[name][l][entry]:+.2f}",
+            )
+            rows.append((name, str(l + 1), *where, *values))
     widths = " - ".join(map(str, found.widths))
     verdict = "agrees" if found.agrees else "DOES NOT AGREE"
     return (
         Table(
             title=f"Theory against {found.draws} draws at each width, {widths}, {found.activation}",
-            columns=("tensor", "layer", "theory", "simulation", "z"),
+            columns=("tensor", "layer", *(("worst entry",) if several else ()), "theory", "simulation", "z"),
             rows=tuple(rows),
             notes=(
                 f"Hidden widths times {', '.join(f'{f:.3g}' for f in found.factors)}; "

@@ -21,19 +21,21 @@ from ._statistics import NAMES, statistics
 MULTIPLES = (1, 2, 3, 5)
 NARROWEST = 6
 """The narrowest hidden layer that is simulated, unless the network itself has a narrower one."""
+_TOLERANCE = (1e-9, 1e-6)  # of the theory's quadratures, for one input and for several
 
 
 @result
 class Comparison(Result):
-    """Theory, simulation extrapolated to large width, its standard error and the z-score; each of shape (L,) by name.
+    """Theory, simulation extrapolated to large width, its standard error and the z-score, by name.
 
-    A tensor that is zero in theory and in every draw has z = 0. `agrees` is whether no |z| reaches 5.
+    Each has the shape of the tensor in `statistics`: (L,) for one input, with further axes for several. A tensor that
+    is zero in theory and in every draw has z = 0. `agrees` is whether no |z| reaches 5.
     """
 
-    theory: dict[str, Float[np.ndarray, " layers"]]
-    simulation: dict[str, Float[np.ndarray, " layers"]]
-    stderr: dict[str, Float[np.ndarray, " layers"]]
-    z: dict[str, Float[np.ndarray, " layers"]]
+    theory: dict[str, Float[np.ndarray, "layers *samples"]]
+    simulation: dict[str, Float[np.ndarray, "layers *samples"]]
+    stderr: dict[str, Float[np.ndarray, "layers *samples"]]
+    z: dict[str, Float[np.ndarray, "layers *samples"]]
     widths: tuple[int, ...]
     activation: str
     draws: int
@@ -54,10 +56,10 @@ class Comparison(Result):
         yield "widths", f"{self.widths}, hidden ones × {', '.join(f'{f:g}' for f in self.factors)}"
         yield "worst |z|", f"{self.worst:.2f}, {'agrees' if self.agrees else 'DOES NOT AGREE'}"
         for name, z in self.z.items():
-            yield name, ", ".join(f"{value:+.2f}" for value in z)
+            yield name, ", ".join(f"{v:+.2f}" if z.ndim == 1 else f"|z| ≤ {np.abs(v).max():.2f}" for v in z)
 
-    def resolved(self, name: str) -> Float[np.ndarray, " layers"]:
-        """How many standard errors the theory's value is away from zero, layer by layer; infinite where exact."""
+    def resolved(self, name: str) -> Float[np.ndarray, "layers *samples"]:
+        """How many standard errors the theory's value is away from zero, entry by entry; infinite where exact."""
         value, stderr = np.abs(self.theory[name]), self.stderr[name]
         exact = np.where(value > 0, np.inf, 0.0)
         return np.where(stderr > 0, value / np.where(stderr > 0, stderr, 1.0), exact)
@@ -76,7 +78,7 @@ def check(
 
     Args:
         net: the specification.
-        x: one input of shape (n_0,).
+        x: one input of shape (n_0,), or several of shape (N, n_0).
         draws: networks at each width.
         key: a JAX key (default: key 0).
         factors: that multiply the hidden widths, at least three of them where there are more than two layers. By
@@ -107,7 +109,8 @@ def check(
         known[name] = getattr(theory, name)
         fits = [_extrapolate(found[:, l], errors[:, l], factors, exact=l < 2) for l in range(net.depth)]
         simulation[name], stderr[name] = (np.array(column) for column in zip(*fits))
-        z[name] = _scores(simulation[name] - known[name], stderr[name], np.abs(known[name]).max())
+        tolerance = _TOLERANCE[known[name].ndim > 1] * max(np.abs(known[name]).max(), 1.0)
+        z[name] = _scores(simulation[name] - known[name], stderr[name], tolerance)
     specification = {"net": net.to_dict(), "x": np.asarray(x, float), "draws": draws, "factors": factors}
     return Comparison(
         theory=known,
@@ -143,20 +146,22 @@ def _scaled(net: MLP, factor: float) -> MLP:
 
 def _extrapolate(
     found: np.ndarray, errors: np.ndarray, factors: tuple[float, ...], *, exact: bool
-) -> tuple[float, float]:
-    if not errors.any():
-        return float(found[0]), 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The value at infinite width of each entry and its standard error, from arrays with one row per factor."""
+    shape, found, errors = found.shape[1:], found.reshape(len(factors), -1), errors.reshape(len(factors), -1)
+    certain = ~errors.any(axis=0)
     # A width at which draws do not differ counts as exact to rounding.
-    errors = np.maximum(errors, 1e-12 * np.abs(found).max())
+    errors = np.where(certain, 1.0, np.maximum(errors, 1e-12 * np.abs(found).max(axis=0)))
     powers = 1 if exact else 3
-    design = np.stack([np.array(factors, float) ** -k for k in range(powers)], axis=1) / errors[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    return float((covariance @ design.T @ (found / errors))[0]), math.sqrt(covariance[0, 0])
+    design = (np.array(factors, float)[:, None] ** -np.arange(powers)) / errors.T[:, :, None]
+    covariance = np.linalg.inv(np.swapaxes(design, 1, 2) @ design)
+    fitted = np.einsum("ep,efp,fe->e", covariance[:, 0], design, found / errors)
+    value = np.where(certain, found[0], fitted)
+    return value.reshape(shape), np.where(certain, 0.0, np.sqrt(covariance[:, 0, 0])).reshape(shape)
 
 
-def _scores(difference: np.ndarray, stderr: np.ndarray, scale: float) -> np.ndarray:
+def _scores(difference: np.ndarray, stderr: np.ndarray, tolerance: float) -> np.ndarray:
     # Without any spread only the tolerance of the theory's quadrature may be left.
-    tolerance = 1e-9 * max(scale, 1.0)
     stderr = np.where(stderr > 0, np.hypot(stderr, tolerance), 0.0)
     equal = np.abs(difference) <= tolerance
     certain = np.where(equal, 0.0, np.copysign(np.inf, difference))

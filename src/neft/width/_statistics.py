@@ -1,6 +1,7 @@
 """Statistics of an ensemble of networks in powers of 1/width, layer by layer."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,25 +14,28 @@ from .._activation import Activation
 from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from . import _many_inputs
 from ._one_input import Rates, Tensors, flow, present
 
 NAMES = Tensors._fields
 
 
 class AbsentTensor(AttributeError, ValueError):
-    """A tensor was asked for that does not exist for this activation; the message says why."""
+    """A tensor was asked for that does not exist for this activation, or was not computed; the message says which."""
 
 
 @result
 class Statistics(Result):
     """The tensors of every layer, as attributes K, Theta, V, A, B, D, F, P, Q, R, S, T, U, K1, Theta1.
 
-    Each is a NumPy float64 array of shape (L,), and `stats.V[l-1]` is layer l. A tensor at layer l is n_{l-1} times its
-    correlator (theory.md 2): E[zz] = K + K1/n, the connected four-point function is V/n, and so on. One that a kink
-    forbids raises `AbsentTensor` when asked for and is null in a file.
+    Each is a NumPy float64 array, and `stats.V[l-1]` is layer l. For one input its shape is (L,); for N inputs K,
+    Theta, K1 and Theta1 are (L, N, N) and the others (L, N, N, N, N), axes in the order of theory.md's subscripts:
+    F_1324 is F[l-1, 1, 3, 2, 4]. A tensor at layer l is n_{l-1} times its correlator (theory.md 2): E[zz] = K + K1/n,
+    the connected four-point function is V/n, and so on. One that a kink forbids raises `AbsentTensor` when asked for
+    and is null in a file; so does one that `only` left out, which is in no file.
     """
 
-    tensors: dict[str, Float[np.ndarray, " layers"] | None]
+    tensors: dict[str, Float[np.ndarray, "layers *samples"] | None]
     widths: tuple[int, ...]
     activation: str
     reason: str | None
@@ -40,6 +44,8 @@ class Statistics(Result):
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in NAMES:
             raise AttributeError(f"Statistics has no attribute {name!r}.")
+        if name not in self.tensors:
+            raise AbsentTensor(f"{name} was not computed: only {', '.join(self.tensors)} were asked for.")
         value = self.tensors[name]
         if value is None:
             raise AbsentTensor(f"{name} does not exist for {self.activation}: {self.reason}.")
@@ -48,41 +54,100 @@ class Statistics(Result):
     def _shown(self):
         yield "widths", repr(self.widths)
         yield "activation", repr(self.activation)
-        for name in NAMES:
-            value = self.tensors[name]
-            text = (
-                "does not exist" if value is None else np.array2string(value, precision=5, separator=", ", threshold=12)
-            )
-            yield name, text
+        for name, value in self.tensors.items():
+            if value is None:
+                yield name, "does not exist"
+            elif value.ndim == 1:
+                yield name, np.array2string(value, precision=5, separator=", ", threshold=12)
+            else:
+                ends = f"of the output layer between {value[-1].min():.4g} and {value[-1].max():.4g}"
+                yield name, f"{value.shape}, {ends}"
 
 
 @float64
-def statistics(net: MLP, x: Any) -> Statistics:
+def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: float = 1e-7) -> Statistics:
     """The statistics of an ensemble of networks at initialization, to leading order in 1/width, means to the next one.
+
+    Repeated and collinear inputs are ordinary: K is never inverted.
 
     Args:
         net: the specification; widths and hyperparameters may differ from layer to layer.
-        x: one input of shape (n_0,).
+        x: one input of shape (n_0,), or several of shape (N, n_0).
+        only: names such as ("V", "B"): these are computed, and what they need, instead of all.
+        rtol: for several inputs, the tolerance of the averages over up to four of them, relative to the largest entry
+            of each kind; an `AccuracyWarning` says when it is missed.
 
     >>> stats = statistics(MLP(widths=(3, 8, 12, 2), activation="relu", C_W=2.0), [1.0, 1.0, 1.0])
     >>> [round(float(K), 6) for K in stats.K]
     [2.0, 2.0, 2.0]
+    >>> statistics(MLP(widths=(2, 8, 1), activation="erf"), [[1.0, 0.0], [0.0, 1.0]], only=("V",)).V.shape
+    (2, 2, 2, 2, 2)
     """
-    x = _check.array("x", x, shape=(net.widths[0],))
-    q = float(x @ x / net.widths[0])
-    ratios = np.array(net.widths[1:-1], float) / np.array(net.widths[:-2], float)
-    rates = Rates(*(np.array(values) for values in (net.C_b, net.C_W, net.lambda_b, net.lambda_W)))
-    tensors = Tensors(*_compiled(net.activation)(q, jnp.asarray(ratios), Rates(*map(jnp.asarray, rates))))
-    found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
-    check_flow(found)
-    absent = set(NAMES) - set(present(net.activation))
+    x = _check.array("x", x)
+    if x.ndim not in (1, 2) or x.shape[-1] != net.widths[0] or not len(x):
+        raise ValueError(
+            f"x has shape {x.shape}, but must be ({net.widths[0]},) for one input or (N, {net.widths[0]}) for several."
+        )
+    asked = _asked(only)
+    _check.real("rtol", rtol, above=0.0)
+    exist = present(net.activation)
+    found = _of_one_input(net, x) if x.ndim == 1 else _of_many_inputs(net, x, asked & set(exist), rtol)
     return Statistics(
-        tensors=found,
+        tensors={name: found.get(name) for name in NAMES if name in asked},
         widths=net.widths,
         activation=net.activation.name,
-        reason=_reason(net.activation) if absent else None,
+        reason=_reason(net.activation) if set(NAMES) - set(exist) else None,
         made=Made.by("neft.width.statistics", specification={"net": net.to_dict(), "x": x}),
     )
+
+
+def _asked(only: Any) -> frozenset[str]:
+    if only is None:
+        return frozenset(NAMES)
+    names = (only,) if isinstance(only, str) else tuple(only)
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"only holds {name!r}, but must hold names out of {', '.join(NAMES)}.")
+    if not names:
+        raise ValueError(f"only is empty, but must hold names out of {', '.join(NAMES)}.")
+    return frozenset(names)
+
+
+def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
+    q = float(x @ x / net.widths[0])
+    tensors = Tensors(*_compiled(net.activation)(q, jnp.asarray(_ratios(net)), Rates(*map(jnp.asarray, _rates(net)))))
+    found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
+    check_flow(found)
+    return found
+
+
+def _of_many_inputs(net: MLP, x: np.ndarray, asked: frozenset[str], rtol: float) -> dict[str, np.ndarray | None]:
+    # A repeated input is computed once: its tensors are those of the first.
+    distinct, where = np.unique(x, axis=0, return_inverse=True)
+    wanted = _many_inputs.closure(asked)
+    rates, ratios = _rates(net), [0.0, *_ratios(net)[1:]]
+    layers = [_many_inputs.first_layer(distinct @ distinct.T / net.widths[0], Rates(*(v[0] for v in rates)), wanted)]
+    for l in range(1, net.depth):
+        for variance in np.diagonal(layers[-1].K):
+            _check_variance(l, float(variance), last=False)
+        given = Rates(*(values[l] for values in rates))
+        layers.append(_many_inputs.next_layer(net.activation, layers[-1], ratios[l - 1], given, wanted, rtol=rtol))
+    found = {}
+    for name in asked:
+        value = np.stack([getattr(layer, name) for layer in layers])
+        for axis in range(1, value.ndim):
+            value = np.take(value, where.ravel(), axis=axis)
+        found[name] = value
+    _check_finite(found)
+    return found
+
+
+def _ratios(net: MLP) -> np.ndarray:
+    return np.array(net.widths[1:-1], float) / np.array(net.widths[:-2], float)
+
+
+def _rates(net: MLP) -> Rates:
+    return Rates(*(np.array(values) for values in (net.C_b, net.C_W, net.lambda_b, net.lambda_W)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,14 +167,20 @@ def check_flow(found: dict[str, np.ndarray | None]) -> None:
     K = found["K"]
     assert K is not None
     for l, value in enumerate(K, start=1):
-        if not np.isfinite(value) or value > 1e150:
-            raise ValueError(
-                f"K overflows at layer {l}, so nothing beyond it is defined: lower C_W or C_b, or the depth."
-            )
-        # Derivatives in K divide by its third power.
-        if value < 1e-100 and l < len(K):
-            raise ValueError(f"K is {value:.3g} at layer {l}: the signal dies, and nothing beyond it is defined.")
+        _check_variance(l, float(value), last=l == len(K))
+    _check_finite(found)
+
+
+def _check_variance(l: int, K: float, *, last: bool) -> None:
+    if not np.isfinite(K) or K > 1e150:
+        raise ValueError(f"K overflows at layer {l}, so nothing beyond it is defined: lower C_W or C_b, or the depth.")
+    # Derivatives in K divide by its third power.
+    if K < 1e-100 and not last:
+        raise ValueError(f"K is {K:.3g} at layer {l}: the signal dies, and nothing beyond it is defined.")
+
+
+def _check_finite(found: dict[str, np.ndarray | None]) -> None:
     for name, values in found.items():
         if values is not None and not np.isfinite(values).all():
-            l = int(np.argmax(~np.isfinite(values))) + 1
+            l = int(np.argmax(~np.isfinite(values).reshape(len(values), -1).all(axis=1))) + 1
             raise ValueError(f"{name} is not finite at layer {l}, so nothing beyond it is defined.")

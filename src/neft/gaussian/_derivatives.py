@@ -1,0 +1,240 @@
+"""Averages of derivatives of any order over pairs of Gaussian variables, with the deltas at kinks integrated.
+
+A kernel ⟨σ(z_a)σ(z_b)⟩ is a smooth function of a covariance that is not singular even where σ has kinks, and averages
+of derivatives of σσ are derivatives of that function (theory.md 2.2). Where σ has kinks, the derivatives beyond the
+one that jumps are moved on the Gaussian, as Hermite polynomials of two independent coordinates. Where two variables
+are aligned, some of the averages diverge and only a sum of them exists: see `aligned_pair`.
+"""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._activation import Activation, derivative_of
+from .._precision import float64
+from ._accuracy import warn_missed
+from ._one import sides
+from ._quadrature import PANELS, elementwise, unit_rule
+
+Orders = tuple[int, int]
+
+_REACH = 9.0
+_STEP = 0.2  # of the trapezoid rule, in lengths of σ: 1e-10 for the fifth derivative of tanh
+_ALIGNED = 1e-9  # pairs with 1 - |ρ| below this count as aligned where σ has kinks
+_TOLERANCE = 1e-7
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_AROUND = np.array([-9.0, -5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0, 9.0])  # breaks near a smoothed kink, in its widths
+
+
+@float64
+def pair_derivatives(
+    act: Activation, orders: tuple[Orders, ...], K: Float[np.ndarray, "N N"]
+) -> dict[Orders, Float[np.ndarray, "N N"]]:
+    """⟨σ^(p)(z_a) σ^(q)(z_b)⟩ for each (p, q), both ways round; K has a positive diagonal.
+
+    Entries of pairs that a kink forbids alone hold what `aligned_pair` says.
+    """
+    wanted = tuple(sorted({order for p, q in orders for order in ((p, q), (q, p))}))
+    found = {order: np.zeros(K.shape) for order in wanted}
+    spread = np.sqrt(np.diagonal(K))
+    rho = np.clip(K / np.outer(spread, spread), -1.0, 1.0)
+    apart = []
+    for a, b in itertools.combinations_with_replacement(range(len(K)), 2):
+        if a != b and not (act.kinks and 1 - abs(rho[a, b]) < _ALIGNED):
+            apart.append((a, b))
+            continue
+        sign = math.copysign(1.0, rho[a, b])
+        for first, second in {(a, b), (b, a)}:
+            values = aligned_pair(act, wanted, float(spread[first]), sign * float(spread[second]))
+            for order in wanted:
+                found[order][first, second] = values[order]
+    if apart:
+        rows, columns = np.array(apart).T
+        given = (jnp.asarray(v) for v in (spread[rows], spread[columns], rho[rows, columns]))
+        solve = _kinked if act.kinks else _smooth
+        given, count = tuple(given), _count(act, float(spread.max()))
+        values = np.asarray(solve(act, wanted, count, *given))
+        if not act.named:
+            _compare(act, values, np.asarray(solve(act, wanted, 3 * count // 2, *given)))
+        for (p, q), value in zip(wanted, values):
+            found[p, q][rows, columns] = value
+            found[q, p][columns, rows] = value
+    return found
+
+
+def _compare(act: Activation, values: np.ndarray, finer: np.ndarray) -> None:
+    # What a user's own function needs is not known beforehand.
+    error = float((np.abs(finer - values).max(axis=1) / np.maximum(np.abs(finer).max(axis=1), 1e-12)).max())
+    if error > _TOLERANCE:
+        warn_missed(f"averages of derivatives of {act.name}", error, _TOLERANCE)
+
+
+def aligned_pair(act: Activation, orders: tuple[Orders, ...], ca: float, cb: float) -> dict[Orders, float]:
+    """The averages for two variables z_a = c_a x and z_b = c_b x of one standard normal x.
+
+    Where more than one delta meets, an average does not exist alone. What exists is the sum over all ways to share
+    the derivative d/dx of σ''σ', or its powers on σσ and σ'σ', between the two factors, and nothing else is ever asked:
+    a tensor of these samples has components in the ratio of powers of c_a and c_b. Then ⟨σ'''σ'⟩ holds the whole of
+    ⟨d/dx σ''σ'⟩/c_a, and ⟨σ^(4)σ⟩ and ⟨σ^(5)σ'⟩ hold half of what the others leave.
+    """
+    kink = min((k.order for k in act.kinks), default=math.inf)
+    line = _Line(act, ca, cb)
+    found: dict[Orders, float] = {}
+
+    def value(p: int, q: int) -> float:
+        if (p, q) not in found:
+            found[p, q] = _entry(line, value, kink, p, q)
+        return found[p, q]
+
+    return {order: value(*order) for order in orders}
+
+
+def _entry(line: "_Line", value, kink: float, p: int, q: int) -> float:
+    ca, cb = line.scales
+    if max(p, q) <= kink:
+        return line.average(p, q)
+    if kink == 0 and (p, q) == (1, 1):
+        return 0.0
+    if (p, q) == (2, 0):
+        # d/dx (σ'σ) = c_a σ''σ + c_b σ'σ'.
+        if kink == 0:
+            return line.average(0, 0, 2) / 2 / ca**2
+        return (line.average(1, 0, 1) - cb * value(1, 1)) / ca
+    if (p, q) == (2, 2):
+        return 0.0
+    if (p, q) == (3, 1):
+        return (line.with_deltas() - cb * value(2, 2)) / ca
+    if (p, q) == (4, 0):
+        others = 4 * ca**3 * cb * value(3, 1) + 4 * ca * cb**3 * value(1, 3) + 6 * (ca * cb) ** 2 * value(2, 2)
+        return (line.average(0, 0, 4) - others) / 2 / ca**4
+    if (p, q) == (5, 1):
+        return line.average(1, 1, 4) / 2 / ca**4
+    if (p, q) in ((4, 2), (3, 3), (2, 4)):
+        return 0.0
+    return _entry(_Line(line.act, cb, ca), lambda i, j: value(j, i), kink, q, p)
+
+
+class _Line:
+    # Averages over one standard normal variable of which both are multiples.
+
+    def __init__(self, act: Activation, ca: float, cb: float):
+        self.act, self.scales = act, (ca, cb)
+        kinks = [k.position for k in act.kinks]
+        breaks = sorted(k / c for k in kinks for c in (ca, cb))
+        spread = np.asarray(max(abs(ca), abs(cb)))
+        panels = 4 * PANELS * (16 if act.oscillates else 1)
+        self.x, self.w = unit_rule(
+            np, spread, [np.asarray(b) for b in breaks], length=act.length, oscillates=act.oscillates, panels=panels
+        )
+
+    def average(self, p: int, q: int, hermite: int = 0) -> float:
+        """⟨He_k(x) σ^(p)(c_a x) σ^(q)(c_b x)⟩, almost everywhere."""
+        first, second = (
+            elementwise(derivative_of(self.act.function, n), c * self.x) for n, c in zip((p, q), self.scales)
+        )
+        return float((self.w * np.polynomial.hermite_e.hermeval(self.x, np.eye(5)[hermite]) * first * second).sum())
+
+    def with_deltas(self) -> float:
+        """⟨x σ''(c_a x) σ'(c_b x)⟩: a delta that meets a jump sees the middle of it."""
+        ca, cb = self.scales
+        total = self.average(2, 1, 1)
+        for kink in self.act.kinks:
+            if kink.order == 1:
+                x = kink.position / ca
+                total += kink.jump / abs(ca) * x * _density(x) * _middle(self.act, cb * x)
+        return total
+
+
+def _density(x: float) -> float:
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def _middle(act: Activation, z: float) -> float:
+    for kink in act.kinks:
+        if kink.order == 1 and abs(z - kink.position) < 1e-9 * max(1.0, abs(z)):
+            left, right = sides(act, kink)
+            return (left[1] + right[1]) / 2
+    return float(elementwise(act.derivative(1), np.array([z]))[0])
+
+
+def _count(act: Activation, spread: float) -> int:
+    # Nodes, or panels, on each side of the origin; rounded, so that compiled code serves again.
+    length = act.length if math.isfinite(act.length) else max(spread, 1.0)
+    if act.kinks:
+        return 4 * math.ceil(max(6.0, spread * _REACH / length / 2) / 4)
+    return 16 * math.ceil(_REACH / min(0.5, _STEP * length / spread) / 16)
+
+
+@functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
+def _smooth(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, cb: Array, rho: Array) -> Array:
+    step = _REACH / count
+    x = jnp.arange(-count, count + 1) * step
+    w = jnp.exp(-x * x / 2) * (step / math.sqrt(2 * math.pi))
+    order = max(max(pair) for pair in orders)
+
+    def one(given):
+        ca, cb, rho = given
+        first = jnp.stack([derivative_of(act.function, n)(ca * x) for n in range(order + 1)]) * w
+        z = cb * (rho * x[:, None] + jnp.sqrt((1 - rho) * (1 + rho)) * x)
+        second = jnp.stack([derivative_of(act.function, n)(z) @ w for n in range(order + 1)])
+        return jnp.stack([(first[p] * second[q]).sum() for p, q in orders])
+
+    return lax.map(one, (ca, cb, rho)).T
+
+
+@functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
+def _kinked(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, cb: Array, rho: Array) -> Array:
+    lowest = min(kink.order for kink in act.kinks)
+    kinks = np.array([kink.position for kink in act.kinks])
+    even = np.linspace(-_REACH, _REACH, 2 * count + 1)
+
+    def one(given):
+        ca, cb, rho = given
+        across = jnp.sqrt((1 - rho) * (1 + rho))
+        # z_a = c_a x and z_b = c_b (ρ x + across·y). Averages over y smooth the kinks of z_b.
+        along = jnp.where(jnp.abs(rho) > 1e-3, rho, 1e-3)
+        near = (kinks[:, None] / cb + across * _AROUND) / along
+        x, wx = _panels(jnp.concatenate([jnp.asarray(even), kinks / ca, near.ravel()]))
+        first = _with_hermite(act, lowest, ca * x, x, wx)
+
+        def inner(x):
+            y, wy = _panels(jnp.concatenate([jnp.asarray(even), (kinks / cb - rho * x) / across]))
+            return _with_hermite(act, lowest, cb * (rho * x + across * y), y, wy).sum(-1)
+
+        second = lax.map(inner, x, batch_size=256)
+        table = jnp.einsum("pix,xqj->pqij", first, second)
+
+        def average(p: int, q: int) -> Array:
+            base = min(p, lowest), min(q, lowest)
+            a, b = p - base[0], q - base[1]
+            # In units of c_a and c_b, d/dz_a = d/dx - (ρ/across) d/dy and d/dz_b = (1/across) d/dy.
+            total = sum(
+                math.comb(a, j) * (-rho / across) ** j * across**-b * table[base[0], base[1], a - j, b + j]
+                for j in range(a + 1)
+            )
+            return total / ca**a / cb**b
+
+        return jnp.stack([average(p, q) for p, q in orders])
+
+    return lax.map(one, (ca, cb, rho)).T
+
+
+def _panels(edges: Array) -> tuple[Array, Array]:
+    edges = jnp.sort(jnp.clip(edges, -_REACH, _REACH))
+    half = (edges[1:] - edges[:-1])[:, None] / 2
+    x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
+    w = (half * _WEIGHTS).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return x, w
+
+
+def _with_hermite(act: Activation, order: int, z: Array, x: Array, w: Array) -> Array:
+    # σ^(p)(z) He_k(x) for p up to the derivative that jumps, k = 0..4, with the weights.
+    functions = jnp.stack([derivative_of(act.function, n)(z) for n in range(order + 1)])
+    hermite = jnp.stack([jnp.ones_like(x), x, x**2 - 1, x**3 - 3 * x, x**4 - 6 * x**2 + 3])
+    return functions[:, None] * (hermite * w)

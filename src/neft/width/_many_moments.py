@@ -1,0 +1,62 @@
+"""The Gaussian averages of one layer over several inputs (theory.md 2.2, 2.6)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._activation import Activation
+from ..gaussian import almost_everywhere, pair_derivatives, pinned_products
+from ._moments import existence
+
+# Of each fourfold average: the derivatives of its factors, and the tensors whose recursion asks for it.
+_FOURFOLD = {
+    "ssss": ((0, 0, 0, 0), "VDA"),
+    "ssdd": ((0, 0, 1, 1), "DAFQT"),
+    "dddd": ((1, 1, 1, 1), "ABS"),
+    "edds": ((2, 1, 1, 0), "PQRT"),
+    "tddd": ((3, 1, 1, 1), "R"),
+    "eedd": ((2, 2, 1, 1), "STU"),
+}
+_PAIRS = {"ss": (0, 0), "dd": (1, 1), "es": (2, 0), "td": (3, 1), "ee": (2, 2)}
+_FOURTH = {"ss": ((4, 0), (3, 1), (2, 2)), "dd": ((5, 1), (4, 2), (3, 3))}
+
+
+class Averages(NamedTuple):
+    """Averages over several inputs; s, d, e, t stand for σ, σ', σ'', σ''', axes in the order of the letters.
+
+    Pairs are (N, N), fourfold averages (N, N, N, N). None where a kink forbids one or nothing asks for it.
+    """
+
+    ss: Any
+    dd: Any
+    es: Any
+    td: Any = None
+    ee: Any = None
+    ss4: Any = None  # ⟨σ^(4)σ⟩, ⟨σ'''σ'⟩, ⟨σ''σ''⟩
+    dd4: Any = None  # ⟨σ^(5)σ'⟩, ⟨σ^(4)σ''⟩, ⟨σ'''σ'''⟩
+    ssss: Any = None
+    ssdd: Any = None
+    dddd: Any = None
+    edds: Any = None
+    tddd: Any = None
+    eedd: Any = None
+
+
+def averages(act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float) -> Averages:
+    """The averages that the recursions of the wanted tensors ask for, at a covariance K with positive diagonal."""
+    exists = existence(act)
+    pairs = dict(_PAIRS) if exists != "no derivative" else {name: _PAIRS[name] for name in ("ss", "dd", "es")}
+    fourth = {name: orders for name, orders in _FOURTH.items() if {"ss": "K1", "dd": "Theta1"}[name] in wanted}
+    orders = tuple({*pairs.values(), *(order for group in fourth.values() for order in group)})
+    found = pair_derivatives(act, orders, K)
+    values: dict[str, Any] = {name: found[order] for name, order in pairs.items()}
+    values |= {f"{name}4": tuple(found[order] for order in group) for name, group in fourth.items()}
+    asked = {name: pattern for name, (pattern, users) in _FOURFOLD.items() if wanted & set(users)}
+    if asked:
+        values |= zip(asked, almost_everywhere(act, list(asked.values()), K, rtol=rtol))
+    # The deltas that those do not see.
+    for name, kink in (("edds", 1), ("tddd", 2)):
+        if name in asked and any(k.order == kink for k in act.kinks):
+            first, p, q, r = asked[name]
+            values[name] = values[name] + pinned_products(act, first, (p, q, r), K, rtol=rtol)
+    return Averages(**values)

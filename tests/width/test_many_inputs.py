@@ -1,0 +1,185 @@
+"""Several inputs: the one-input code on the diagonal, index symmetries, limits, and simulation."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+from neft import MLP, activation
+from neft.width import AbsentTensor, check, statistics
+
+X = np.array([[1.0, -0.5, 0.8], [0.7, 0.4, 1.2], [1.1, 0.5, -0.3]])
+HYPER = {"C_b": 0.2, "C_W": 1.3, "lambda_b": 0.3, "lambda_W": 0.7}
+MEANS = ("K", "Theta", "K1", "Theta1")
+
+
+def _slow(names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.fixture(scope="module")
+def tanh():
+    return statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[:2])
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", *_slow(("gelu", "elu(1)", "hard_tanh", "sin"))])
+def test_the_diagonal_is_that_of_one_input(name, tanh):
+    net = MLP((3, 8, 6, 9, 2), name, **HYPER)
+    several = tanh if name == "tanh" else statistics(net, X[:2])
+    for i in range(2):
+        single = statistics(net, X[i])
+        for tensor, value in several.tensors.items():
+            if value is None:
+                assert single.tensors[tensor] is None
+                continue
+            mine = value[(slice(None), *(i,) * (value.ndim - 1))]
+            expected = getattr(single, tensor)
+            np.testing.assert_allclose(mine, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max(initial=1e-3))
+
+
+def test_a_repeated_input_gives_the_values_of_one():
+    net = MLP((3, 8, 6, 2), "relu", **HYPER)
+    twice, single = statistics(net, X[[0, 0]]), statistics(net, X[0])
+    for name, value in twice.tensors.items():
+        if value is not None:
+            expected = np.broadcast_to(getattr(single, name).reshape(-1, *(1,) * (value.ndim - 1)), value.shape)
+            np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
+
+
+SYMMETRIES = {
+    "V": ["bacd", "cdab"],
+    "A": ["bacd", "cdab"],
+    "D": ["bacd", "abdc"],
+    # F_1324 = F_2413, B_1324 = B_2413 = B_3142: an NTK is symmetric, and so are two of them together.
+    "F": ["cdab"],
+    "B": ["cdab", "badc"],
+    "P": ["acbd"],
+    "R": ["abdc"],
+    "S": ["badc"],
+    "T": ["cdab"],
+    "U": ["cdab"],
+}
+
+
+def test_index_symmetries(tanh):
+    for name, orders in SYMMETRIES.items():
+        value = getattr(tanh, name)
+        for order in orders:
+            swapped = np.einsum(f"labcd->l{order}", value)
+            np.testing.assert_allclose(value, swapped, rtol=1e-9, atol=1e-9 * np.abs(value).max(), err_msg=name)
+    for name in MEANS:
+        value = getattr(tanh, name)
+        np.testing.assert_allclose(value, value.transpose(0, 2, 1), rtol=1e-12)
+
+
+def test_the_order_of_the_inputs_does_not_matter(tanh):
+    swapped = statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[[1, 0]])
+    for name, value in tanh.tensors.items():
+        flipped = value[(slice(None), *(slice(None, None, -1),) * (value.ndim - 1))]
+        np.testing.assert_allclose(getattr(swapped, name), flipped, rtol=1e-8, atol=1e-9 * np.abs(value).max())
+
+
+@pytest.mark.parametrize("name", ["hard_tanh", *_slow(("relu", "elu(1)"))])
+def test_nearly_equal_inputs_approach_equal_ones(name):
+    # Where σ has kinks the separate averages of derivatives diverge between such inputs, and only sums stay.
+    net = MLP((3, 8, 6, 2), name, **HYPER)
+    single = statistics(net, X[0], only=("D", "A", "Q", "P", "K1", "Theta1"))
+    near = statistics(net, X[0] + np.array([[0.0, 0.0, 0.0], [0.0, 4e-3, 0.0]]), only=tuple(single.tensors))
+    for tensor, value in near.tensors.items():
+        # P counts coincident samples, so it jumps where they separate; on each sample by itself it does not.
+        entries = (
+            [(0,) * 4] if tensor in "PQ" and name != "elu(1)" else itertools.product((0, 1), repeat=value.ndim - 1)
+        )
+        for entry in entries:
+            assert value[(2, *entry)] == pytest.approx(getattr(single, tensor)[2], rel=0.03, abs=0.01), (tensor, entry)
+
+
+def test_collinear_inputs_of_a_network_without_biases_scale():
+    # relu(cz) = c relu(z): every tensor of inputs x, 2x is the one-input tensor times powers of 2.
+    net = MLP((3, 8, 6, 2), "relu", C_W=2.0, lambda_b=0.0, lambda_W=0.7)
+    pair, single = statistics(net, [X[0], 2 * X[0]]), statistics(net, X[0])
+    for name in ("K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1"):
+        value = getattr(pair, name)
+        for entry in itertools.product((0, 1), repeat=value.ndim - 1):
+            expected = 2.0 ** sum(entry) * getattr(single, name)
+            np.testing.assert_allclose(value[(slice(None), *entry)], expected, rtol=1e-8, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.slow
+def test_relu_is_the_limit_of_smooth_functions():
+    # σ'' counts coincident samples: 1/3 where three meet, 1/2 where two do (theory.md 2.3). Softplus(βz)/β approaches
+    # relu like 1/β, so two values of β tell the limit.
+    exact = statistics(MLP((3, 8, 6, 2), "relu", **HYPER), X[:2], only=("P", "Q", "Theta1"))
+    found = []
+    for beta in (10.0, 20.0):
+        smooth = activation(lambda z, beta=beta: jax.nn.softplus(beta * z) / beta, name=f"softplus {beta:g}")
+        found.append(statistics(MLP((3, 8, 6, 2), smooth, **HYPER), X[:2], only=("P", "Q", "Theta1"), rtol=1e-5))
+    for name in ("P", "Q", "Theta1"):
+        coarse, fine = (getattr(f, name) for f in found)
+        limit = 2 * fine - coarse
+        np.testing.assert_allclose(limit, getattr(exact, name), atol=0.05 * np.abs(getattr(exact, name)).max())
+        assert np.abs(fine - getattr(exact, name)).max() < np.abs(coarse - getattr(exact, name)).max()
+
+
+def _agrees_and_is_resolved(found, layers):
+    assert found.agrees, found
+    for name, theory in found.theory.items():
+        for l in layers:
+            large = np.abs(theory[l]) > 0.5 * np.abs(theory[l]).max()
+            assert (found.resolved(name)[l][large] > 10).all(), (name, l + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("tanh", 2), *(pytest.param(n, 3, marks=pytest.mark.slow) for n in ("tanh", "gelu", "relu"))]
+)
+def test_two_layers_agree_with_simulation(name, inputs):
+    found = check(MLP((3, 5, 2), name, **HYPER), X[:inputs], draws=10_000, key=jax.random.key(4), dtype=np.float32)
+    _agrees_and_is_resolved(found, (1,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "inputs"), [("tanh", 2), ("gelu", 2), ("relu", 2), ("tanh", 3), ("gelu", 3)])
+def test_three_layers_agree_with_simulation(name, inputs):
+    net = MLP((3, 8, 10, 2), name, **HYPER)
+    found = check(net, X[:inputs], draws=20_000, key=jax.random.key(5), dtype=np.float32)
+    _agrees_and_is_resolved(found, (1, 2))
+
+
+def test_only_computes_what_is_asked_and_agrees(tanh):
+    some = statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[:2], only=("F", "K1"))
+    assert list(some.tensors) == ["F", "K1"]
+    np.testing.assert_allclose(some.F, tanh.F, rtol=1e-6)
+    np.testing.assert_allclose(some.K1, tanh.K1, rtol=1e-6)
+    with pytest.raises(AbsentTensor, match="V was not computed"):
+        _ = some.V
+
+
+def test_what_does_not_exist_says_so():
+    found = statistics(MLP((3, 8, 2), "relu"), X[:2], only=("R", "V"))
+    assert found.V.shape == (2, 2, 2, 2, 2)
+    with pytest.raises(AbsentTensor, match="R does not exist for relu"):
+        _ = found.R
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "words"),
+    [
+        (np.ones((2, 4)), {}, "x has shape (2, 4)"),
+        (np.ones((0, 3)), {}, "x has shape (0, 3)"),
+        (np.ones((1, 2, 3)), {}, "x has shape (1, 2, 3)"),
+        ([[1.0, np.nan, 0.0]], {}, "x"),
+        (X, {"only": ("W",)}, "only holds 'W'"),
+        (X, {"only": ()}, "only is empty"),
+        (X, {"rtol": 0.0}, "rtol"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(x, options, words):
+    with one_sentence(words):
+        statistics(MLP((3, 8, 2), "tanh"), x, **options)
+
+
+def test_an_input_without_signal_is_refused():
+    with pytest.raises(ValueError, match="signal dies"):
+        statistics(MLP((3, 8, 8, 2), "tanh"), [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
