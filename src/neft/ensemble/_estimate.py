@@ -18,7 +18,7 @@ from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
 from ._forward import kernels
-from ._means import Averages, averages, corrections, infinite_width
+from ._means import Known, corrections, infinite_width, known_averages
 
 _ROUNDING = 10
 """Roundings of the networks' dtype that a value may be off by; it counts where draws do not differ by more."""
@@ -73,7 +73,7 @@ def estimate(
     """The tensors of `neft.width.statistics` from `draws` random networks, for one input or several.
 
     Averages over a layer's own weights are done in closed form, except for traces in P to U, which take random signs;
-    the means of one input have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
+    the means have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
     depends on (key, i) alone. What does not exist for an activation with kinks is left out (theory.md 2.3), and what
     autodiff does not see, the deltas of P and Q or of R, is integrated.
 
@@ -121,8 +121,7 @@ def _dtype(x: Any, dtype: Any) -> np.dtype:
 def _estimate(net: MLP, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, names: tuple[str, ...]) -> Estimates:
     inputs = np.atleast_2d(x)
     K, Theta = infinite_width(net, inputs, slopes="Theta" in existing(net))
-    variances = np.diagonal(K, axis1=1, axis2=2)
-    known = _averages(net.activation, jnp.asarray(variances[1:-1]))
+    known = _known(net.activation, jnp.asarray(K[1:-1]))
     reference = _Reference(jnp.asarray(K), jnp.asarray(Theta), known)
     wanted = tuple(name for name in DIFFERENTIALS if name in names)
     chunk = block_size(_bytes_per_draw(net, len(inputs), dtype), _CHUNK)
@@ -149,13 +148,13 @@ def _estimate(net: MLP, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, 
 
 
 class _Reference(NamedTuple):
-    # Infinite width: K and Θ, (L, N, N), and the averages that corrections of one input ask for.
+    # Infinite width: K and Θ, (L, N, N), and the averages that the corrections ask for.
     K: Array
     Theta: Array
-    averages: Averages
+    averages: Known
 
 
-_averages = jax.jit(averages, static_argnums=0)
+_known = jax.jit(known_averages, static_argnums=0)
 
 
 def _shaped(values: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
@@ -173,7 +172,9 @@ def _check_finite(tensors: dict[str, Estimate]) -> None:
 def _bytes_per_draw(net: MLP, N: int, dtype: np.dtype) -> float:
     n = max(net.widths[1:])
     weights = sum(a * b for a, b in zip(net.widths, net.widths[1:]))
-    return dtype.itemsize * (2 * weights + 4 * N * N * n * n + 40 * N**2 * n * net.depth) + 8 * 60 * net.depth * N**4
+    pairs = 8 * 16 * N * (N - 1) // 2 * net.depth * (4000 if net.activation.kinks else 600)
+    kernels = dtype.itemsize * (2 * weights + 4 * N * N * n * n + 40 * N**2 * n * net.depth)
+    return kernels + 8 * 60 * net.depth * N**4 + pairs
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -194,7 +195,8 @@ def _chunk(
         # The first layer's kernels are not random: exactly those of infinite width, not the rounding of the dtype.
         G, H = (v.astype(float).at[0].set(known[0]) for v, known in zip(found[:2], reference[:2]))
         values |= {"K": G - reference.K, "Theta": H - reference.Theta}
-        return values | _means(net, G, H, values["F"], reference)
+        K1, Theta1 = corrections(net, G, H, values["F"], *reference)
+        return values | {"K1": K1, "Theta1": Theta1}
 
     drawn = jax.vmap(observables)(index)
     sums = {}
@@ -206,22 +208,6 @@ def _chunk(
         y = a * b * jnp.expand_dims(mask, tuple(range(1, a.ndim)))
         sums[name] = tuple(v.sum(0) for v in (y, y * a * b, y * a, y * b))
     return sums
-
-
-def _means(net: MLP, G: Array, H: Array, FF: Array, reference: _Reference) -> dict[str, Array]:
-    # Each input by itself is averaged over two layers; pairs of different inputs over one.
-    K, Theta, known = reference
-
-    def diagonal(value):
-        return jnp.diagonal(value, axis1=1, axis2=2)
-
-    every = jnp.arange(G.shape[1])
-    squares = FF[:, every, every, every, every]
-    better = corrections(net, diagonal(G), diagonal(H), squares, diagonal(K), diagonal(Theta), known)
-    return {
-        "K1": (G - K).at[:, every, every].set(better[0]),
-        "Theta1": (H - Theta).at[:, every, every].set(better[1]),
-    }
 
 
 def _assembled(

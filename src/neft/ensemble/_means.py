@@ -6,6 +6,10 @@ known functions, so their linear parts in G - K and H - Θ, which are nearly all
 means are those of the layer before. What is left is of second order in the fluctuations, as the corrections are.
 """
 
+import functools
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -14,7 +18,21 @@ from .._activation import Activation
 from .._network import MLP
 from ..gaussian import Powers, moment, pair, rule
 
-Averages = tuple[Array, Array, Array, Array]
+
+class Averages(NamedTuple):
+    """⟨ss⟩, ⟨s's'⟩ and their derivatives in the covariance, which have one axis more for its entries."""
+
+    ss: Array
+    a: Array
+    g: Array
+    m: Array
+
+
+class Known(NamedTuple):
+    """Averages of each sample and of each pair of different ones."""
+
+    single: Averages
+    pairs: Averages
 
 
 def infinite_width(net: MLP, x: np.ndarray, *, slopes: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -49,20 +67,22 @@ def _pairs(act: Activation, K: np.ndarray, order: int) -> np.ndarray:
 
 def corrections(
     net: MLP,
-    G: Float[Array, "layers *batch"],
-    H: Float[Array, "layers *batch"],
-    FF: Float[Array, "layers *batch"],
-    K: Float[Array, "layers *batch"],
-    Theta: Float[Array, "layers *batch"],
-    known: Averages,
-) -> tuple[Float[Array, "layers *batch"], Float[Array, "layers *batch"]]:
-    """Quantities of one draw whose means are E[G] - K and E[H] - Θ, one input at a time.
+    G: Float[Array, "layers N N"],
+    H: Float[Array, "layers N N"],
+    FF: Float[Array, "layers N N N N"],
+    K: Float[Array, "layers N N"],
+    Theta: Float[Array, "layers N N"],
+    known: "Known",
+) -> tuple[Float[Array, "layers N N"], Float[Array, "layers N N"]]:
+    """Quantities of one draw whose means are E[G] - K and E[H] - Θ.
 
-    G, H and FF are the draw's averages over the last weights, FF = Σ_jk s_j h_jk s_k; K, Θ
+    G, H and FF are the draw's averages over the last weights, FF_manb = Σ_jk s_jm h_jk,ab s_kn; K, Θ
     and `known`, the averages of its layers 2..L-1, belong to infinite width.
     """
+    act, every = net.activation, jnp.arange(G.shape[1])
+    first, second = np.triu_indices(G.shape[1], 1)
     # All layers at once, which is one quadrature to compile.
-    drawn = averages(net.activation, G[1:-1])
+    drawn = known_averages(act, G[1:-1])
     # The kernels of the first layer do not fluctuate, so the means of the second are those of infinite width.
     none = jnp.zeros_like(G[0])
     means_G, means_H = [none] * min(net.depth, 2), [none] * min(net.depth, 2)
@@ -70,23 +90,113 @@ def corrections(
         below = l - 1
         C_W, lambda_W = net.C_W[l], net.lambda_W[l]
         F = (net.C_W[below] / net.widths[below]) ** 2 * FF[below]
-        ss, a, _, m = (value[below - 1] for value in drawn)
-        ss_K, a_K, g_K, m_K = (value[below - 1] for value in known)
         dG, dH = G[below] - K[below] - means_G[-1], H[below] - Theta[below] - means_H[-1]
-        means_G.append(C_W * (ss - ss_K - g_K * dG))
-        theta = lambda_W * (ss - ss_K) + C_W * (H[below] * a + jnp.where(F == 0, 0.0, 2 * F * m) - Theta[below] * a_K)
-        means_H.append(theta - (lambda_W * g_K + C_W * Theta[below] * m_K) * dG - C_W * a_K * dH)
+        change = functools.partial(_change, C_W, lambda_W)
+        now, at_K = (Averages(*(v[below - 1] for v in values)) for values in (drawn.single, known.single))
+        own = F[every, every, every, every]
+        diagonal = [v[every, every] for v in (H[below], dH, Theta[below])]
+        result = change(now, at_K, jnp.where(own == 0, 0.0, 2 * own * now.m[..., 0]), dG[every, every, None], *diagonal)
+        new_G, new_H = (none.at[every, every].set(value) for value in result)
+        if len(first):
+            now, at_K = (Averages(*(v[below - 1] for v in values)) for values in (drawn.pairs, known.pairs))
+            # Σ_mn F_m1n2 ⟨∂_m∂_n s'_1 s'_2⟩; the derivatives in G are those in z, once or twice.
+            weights = (
+                2 * F[first, first, first, second],
+                2 * F[second, first, second, second],
+                F[first, first, second, second] + F[second, first, first, second],
+            )
+            move = jnp.stack([dG[first, first], dG[second, second], dG[first, second]], axis=-1)
+            mixed = (jnp.stack(weights, axis=-1) * now.m).sum(-1)
+            result = change(now, at_K, mixed, move, *(v[first, second] for v in (H[below], dH, Theta[below])))
+            for i, j in ((first, second), (second, first)):
+                new_G, new_H = new_G.at[i, j].set(result[0]), new_H.at[i, j].set(result[1])
+        means_G.append(new_G)
+        means_H.append(new_H)
     return jnp.stack(means_G), jnp.stack(means_H)
+
+
+def _change(
+    C_W: float,
+    lambda_W: float,
+    now: "Averages",
+    at_K: "Averages",
+    F_m: Array,
+    move: Array,
+    h: Array,
+    dh: Array,
+    theta: Array,
+) -> tuple[Array, Array]:
+    # The next layer's G and H without their values at infinite width and the parts linear in dG and dH. `move` holds
+    # the entries of dG in its last axis, as the derivatives of the averages do.
+    new = now.ss - at_K.ss - (at_K.g * move).sum(-1)
+    slope = h * now.a + F_m - theta * at_K.a - at_K.a * dh - theta * (at_K.m * move).sum(-1)
+    return C_W * new, lambda_W * new + C_W * slope
+
+
+def known_averages(act: Activation, G: Float[Array, "layers N N"]) -> "Known":
+    """The averages of each sample and of each pair of samples, layer by layer."""
+    first, second = np.triu_indices(G.shape[1], 1)
+    own = jnp.diagonal(G, axis1=1, axis2=2)
+    pairs = jnp.stack([own[:, first], own[:, second], G[:, first, second]], axis=-1)
+    return Known(averages(act, own), pair_averages(act, pairs))
+
+
+def pair_averages(act: Activation, G: Float[Array, "layers pairs three"]) -> "Averages":
+    """⟨s1s2⟩, ⟨s1's2'⟩ and their derivatives in G11, G22 and G12, the last axis, by a rule that is coarse but smooth.
+
+    Its error is nearly the same at K, and only differences count.
+    """
+    if G.size == 0:
+        return Averages(*(jnp.zeros(G.shape[:2]),) * 2, *(jnp.zeros(G.shape),) * 2)
+    both = functools.partial(_pair_rule, act)
+    flat = G.reshape(-1, 3)
+    values, slopes = jax.vmap(lambda g: (both(g), jax.jacfwd(both)(g)))(flat)
+    shape = G.shape[:-1]
+    return Averages(
+        values[:, 0].reshape(shape),
+        values[:, 1].reshape(shape),
+        slopes[:, 0].reshape(*shape, 3),
+        slopes[:, 1].reshape(*shape, 3),
+    )
+
+
+def _pair_rule(act: Activation, G: Float[Array, " three"]) -> Float[Array, " two"]:
+    first = jnp.sqrt(jnp.maximum(G[0], 1e-100))
+    along = G[2] / first
+    # Networks may make two inputs equal; the rest then counts as a very small one.
+    across = jnp.sqrt(jnp.maximum(G[1] - along**2, 1e-12 * G[1] + 1e-100))
+    kinks = np.array([kink.position for kink in act.kinks])
+    if not len(kinks):
+        x, w = (jnp.asarray(v) for v in _HERMITE)
+        z1, z2 = first * x[:, None], along * x[:, None] + across * x
+        weight = w[:, None] * w
+    else:
+        x, wx = _pieces(jnp.asarray(kinks) / first)
+        y, wy = jax.vmap(lambda t: _pieces((kinks - along * t) / across))(x)
+        z1, z2, weight = first * x[:, None], along * x[:, None] + across * y, wx[:, None] * wy
+    slope = act.derivative(1)
+    return jnp.stack([(weight * f(z1) * f(z2)).sum() for f in (act, slope)])
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_HERMITE = [part / scale for part, scale in zip(np.polynomial.hermite_e.hermegauss(24), (1.0, np.sqrt(2 * np.pi)))]
+
+
+def _pieces(breaks: Array) -> tuple[Array, Array]:
+    edges = jnp.sort(jnp.concatenate([jnp.array([-6.5, -1.5, 1.5, 6.5]), jnp.clip(breaks, -6.5, 6.5)]))
+    half = (edges[1:] - edges[:-1])[:, None] / 2
+    x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
+    return x, (half * _WEIGHTS).ravel() * jnp.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
 
 def averages(act: Activation, G: Array) -> Averages:
     """⟨s²⟩, ⟨s'²⟩ and their derivatives in G, in forms without s'', which may hold deltas."""
     if G.size == 0:  # up to two layers there is nothing between the first and the last
-        return G, G, G, G
+        return Averages(G, G, G[..., None], G[..., None])
     # A network may die, and then every average is that of a point.
     G = jnp.maximum(G, 1e-100)
     z, w = rule(G, kinks=[kink.position for kink in act.kinks], length=act.length, oscillates=act.oscillates)
     tilt = w * (z * z - G[..., None]) / (2 * G[..., None] ** 2)
     square, slope = act(z) ** 2, act.derivative(1)(z) ** 2
     ss, a, g, m = ((weight * value).sum(-1) for weight in (w, tilt) for value in (square, slope))
-    return ss, a, g, m
+    return Averages(ss, a, g[..., None], m[..., None])
