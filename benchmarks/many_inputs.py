@@ -75,7 +75,7 @@ def run() -> list[Ratio]:
         rule = "genz-malik" if dimension > 1 else "gk21"
         box = [BOX] * dimension
         start = time.process_time()
-        estimate = cubature(integrand, np.negative(box), box, rule=rule, rtol=RTOL, atol=0.0, max_subdivisions=100_000)
+        estimate = cubature(integrand, np.negative(box), box, rule=rule, rtol=RTOL, atol=0, max_subdivisions=100_000)
         seconds.append(time.process_time() - start)
         truth, scale = _dense(integrand, dimension), np.abs(exact[pattern]).max()
         slots = dict(enumerate(index))
@@ -85,10 +85,8 @@ def run() -> list[Ratio]:
         theirs_errors.append(abs(float(estimate.estimate) - truth) / scale)
     theirs = float(np.mean(seconds)) * len(every) * 3
     fine = neft.width.statistics(net, x, rtol=1e-10)
-    worst = max(
-        float(np.abs(found.tensors[n][-1] - value[-1]).max() / np.abs(value[-1]).max())
-        for n, value in fine.tensors.items()
-    )
+    pairs = [(getattr(found, name)[-1], getattr(fine, name)[-1]) for name in fine.tensors]
+    worst = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
     label = f"all tensors, tanh, {INPUTS} inputs, depth 4; {len(every) * 3:,} distinct averages"
     peer = f"cubature rtol {RTOL:g}, {SAMPLED} timed"
     return [

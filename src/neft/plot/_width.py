@@ -45,12 +45,14 @@ def _correlations(stats: Statistics) -> Figure:
     curves = {"infinite width": stats.K}
     if stats.tensors.get("K1") is not None:
         curves["with K1/n"] = stats.K + stats.K1 / n
-    pairs = [(a, b) for b in range(stats.K.shape[1]) for a in range(b)][:6]
+    pairs, lowest = [(a, b) for b in range(stats.K.shape[1]) for a in range(b)][:6], 0.0
     for style, (label, K) in zip(("-", "--"), curves.items()):
         for i, (a, b) in enumerate(pairs):
             rho = K[:, a, b] / np.sqrt(K[:, a, a] * K[:, b, b])
             look = {"marker": _MARKERS[i], "markersize": 3, "color": COLOURS[i % len(COLOURS)], "linestyle": style}
             axes.plot(layer, rho, label=f"inputs {a + 1} and {b + 1}, {label}", **look)
+            lowest = min(lowest, float(rho.min()))
+    axes.set_ylim(lowest - 0.05, 1.05)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize=8)
     return figure

@@ -71,7 +71,7 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
     if pairs:
         depth, N = next(iter(pairs.values())).shape[:2]
         rows = [
-            (str(l + 1), f"{a + 1} {b + 1}", *(f"{value[l, a, b]:.6g}" for value in pairs.values()))
+            (str(l + 1), f"{a + 1} {b + 1}", *(_rounded(value[l], (a, b)) for value in pairs.values()))
             for l in _spread(depth, _SHOWN)
             for a in _spread(N, 4)
             for b in _spread(N, 4)
@@ -83,7 +83,7 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
         N = next(iter(fours.values())).shape[1]
         entries = list(np.ndindex(*(min(N, 2),) * 4))
         rows = [
-            (" ".join(str(i + 1) for i in entry), *(f"{value[-1][entry]:.4g}" for value in fours.values()))
+            (" ".join(str(i + 1) for i in entry), *(_rounded(value[-1], entry) for value in fours.values()))
             for entry in entries
         ]
         shown.append(
@@ -95,6 +95,12 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
             )
         )
     return tuple(shown)
+
+
+def _rounded(tensor: np.ndarray, entry: tuple[int, ...]) -> str:
+    # What symmetry makes zero is left as rounding.
+    value = tensor[entry]
+    return f"{value:.5g}" if abs(value) > 1e-9 * np.abs(tensor).max() else "0"
 
 
 @tables.register(Comparison)
