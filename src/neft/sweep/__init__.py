@@ -1,0 +1,21 @@
+"""Sweeps: many configurations of one kind of work, resumable, on one machine or on a cluster."""
+
+from . import _others as _others
+from . import _train as _train
+from ._finished import Finished as Finished
+from ._folder import Folder as Folder
+from ._folder import Plan as Plan
+from ._registry import KINDS as KINDS
+from ._registry import Kind as Kind
+from ._registry import kind as kind
+from ._run import run as run
+from ._specification import Configuration as Configuration
+from ._specification import Specification as Specification
+from ._specs import SPECS as SPECS
+from ._specs import spec as spec
+from ._status import Status as Status
+from ._status import status as status
+from ._summary import Best as Best
+from ._summary import Experiments as Experiments
+from ._summary import Headlines as Headlines
+from ._summary import summary as summary

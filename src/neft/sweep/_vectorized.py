@@ -1,0 +1,250 @@
+"""Training many seeds in one program.
+
+A step of this size is bound by its matrix products and runs from the cache, so seeds are stacked a few at a time and
+the stacks follow each other inside the program; more at once would go through main memory. The learning rate is an
+argument of the program, so that a grid of rates compiles once.
+"""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._network import MLP
+from ..fisher import BatchNormalized, RNGDState, refresh
+from ..fisher._optimizers import OPTIMIZERS, REFRESH_EVERY
+from ..fisher._task import Parts, Task, cross_entropy, prepared, split
+from ..fisher._whiten import Whitening
+from ._data import sets
+
+STACK = 4
+"""Seeds whose steps are done together."""
+
+_REFERENCE = 5000
+"""Training inputs from which batch normalization takes its moments for predictions."""
+
+
+class _Laboratory(NamedTuple):
+    parts: Parts
+    white: Whitening | None
+    seconds: float
+    classes: int
+
+
+class _Scores(NamedTuple):
+    cost: Any
+    accuracy: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """All of a training but its learning rate and its seeds; `train` says what the fields are."""
+
+    data: str
+    full: bool | None
+    preprocess: str | None
+    hidden: tuple[int, ...]
+    activation: str
+    batch_norm: bool
+    optimizer: str
+    schedule: str
+    inputs: str | None
+    epochs: int
+    batch: int
+    l2: float
+    split: int
+
+    def train(self, learning_rate: float | None, seeds: Sequence[int]) -> dict[str, Any]:
+        """The curves of all seeds, with their cost, accuracy and CPU seconds (per seed) at each epoch."""
+        program = _program(self)
+        rate = OPTIMIZERS[self.optimizer].rate if learning_rate is None else float(learning_rate)
+        laboratory = _laboratory(self.data, self.full, self.preprocess, self.split, self.form)
+        parts = laboratory.parts
+        size = len(parts.validation.x)
+        watched = (parts.train.x[:size], parts.train.y[:size]), tuple(parts.validation)
+        stacks = _stacks(len(seeds))
+        carry = program.start([seeds[i] for i in np.ravel(stacks)], stacks.shape)
+        clock, chunk = laboratory.seconds, self._chunk
+        rows = [[*program.evaluate(carry[0], *watched[0]), *program.evaluate(carry[0], *watched[1])]]
+        seconds = [clock]
+        for epoch in range(self.epochs):
+            index = np.stack([self._order(seed, epoch) for seed in seeds])[stacks]
+            for first in range(0, self.steps, chunk):
+                done = epoch * self.steps + first
+                part = index[:, :, first : first + chunk]
+                compiled = program.compiled(carry, part)
+                started = time.process_time()
+                carry, costs = compiled(carry, np.float32(rate), program.x, program.y, part)
+                costs = np.asarray(costs)
+                if chunk < self.steps and costs.shape[2] == chunk:
+                    carry = (carry[0], refresh(carry[1]))
+                clock += (time.process_time() - started) / stacks.size
+                _refuse_nonfinite(_unstacked(costs, stacks), done, rate)
+            rows.append([*program.evaluate(carry[0], *watched[0]), *program.evaluate(carry[0], *watched[1])])
+            seconds.append(clock)
+        names = ("train_cost", "train_accuracy", "validation_cost", "validation_accuracy")
+        curves = (np.stack([_unstacked(row[i], stacks) for row in rows], axis=1) for i in range(4))
+        test = program.evaluate(carry[0], *parts.test)
+        return {
+            "epochs": np.arange(self.epochs + 1.0),
+            **dict(zip(names, curves)),
+            "test_cost": _unstacked(test.cost, stacks),
+            "test_accuracy": _unstacked(test.accuracy, stacks),
+            "learning_rate": rate,
+            "steps_per_epoch": self.steps,
+            "cpu_seconds": np.array(seconds),
+        }
+
+    @property
+    def form(self) -> str:
+        """Of the inputs: raw, centred or white."""
+        return OPTIMIZERS[self.optimizer].inputs if self.inputs is None else self.inputs
+
+    @functools.cached_property
+    def steps(self) -> int:
+        """In one epoch."""
+        count = len(_laboratory(self.data, self.full, self.preprocess, self.split, self.form).parts.train.x)
+        if count < self.batch:
+            raise ValueError(f"batch is {self.batch}, but the training part has only {count} examples.")
+        return count // self.batch
+
+    @property
+    def _chunk(self) -> int:
+        # Steps between two visits to the host: an epoch, or the period at which metrics are inverted there.
+        return min(self.steps, REFRESH_EVERY.get(self.optimizer, self.steps))
+
+    def _order(self, seed: int, epoch: int) -> np.ndarray:
+        # As in `fisher.train`: by the seed and the epoch alone.
+        count = len(_laboratory(self.data, self.full, self.preprocess, self.split, self.form).parts.train.x)
+        order = np.random.default_rng((seed, 1, epoch)).permutation(count)[: self.steps * self.batch]
+        return order.reshape(self.steps, self.batch).astype(np.int32)
+
+
+class _Program:
+    # Compiled code of one experiment, with the data it works on.
+
+    def __init__(self, experiment: Experiment):
+        self._experiment = experiment
+        laboratory = _laboratory(
+            experiment.data, experiment.full, experiment.preprocess, experiment.split, experiment.form
+        )
+        parts, self._white = laboratory.parts, laboratory.white
+        self.x, self.y = jnp.asarray(parts.train.x), jnp.asarray(parts.train.y)
+        widths = (parts.train.x.shape[1], *experiment.hidden, laboratory.classes)
+        net = MLP(widths=widths, activation=experiment.activation)
+        self._model = BatchNormalized(net) if experiment.batch_norm else net
+        self._programs: dict[Any, Any] = {}
+        self._scores = jax.jit(self._evaluate)
+
+    def start(self, seeds: Sequence[int], shape: tuple[int, ...]) -> Any:
+        """Parameters and state of every seed, in stacks."""
+        params, state = jax.vmap(self._task(1.0).init)(jnp.stack([jax.random.key(seed) for seed in seeds]))
+        return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), (params, state))
+
+    def compiled(self, carry: Any, index: np.ndarray) -> Any:
+        """The steps as machine code for these shapes, compiled outside the measured time."""
+        if index.shape not in self._programs:
+            lowered = jax.jit(self._steps, donate_argnums=0).lower(carry, np.float32(0), self.x, self.y, index)
+            self._programs[index.shape] = lowered.compile()
+        return self._programs[index.shape]
+
+    def evaluate(self, params: Any, x: np.ndarray, y: np.ndarray) -> _Scores:
+        """Cost and accuracy of every seed, in stacks."""
+        cost, right = self._scores(params, x, y, self.x[:_REFERENCE])
+        return _Scores(np.asarray(cost, np.float64), np.asarray(right) / len(y))
+
+    def _task(self, rate: Any) -> Task:
+        experiment = self._experiment
+        if experiment.schedule == "cosine":
+            rate = optax.cosine_decay_schedule(rate, experiment.epochs * experiment.steps)
+        return Task(self._model, experiment.l2, self._white, OPTIMIZERS[experiment.optimizer].make(rate))
+
+    def _steps(self, carry: Any, rate: Any, x: Any, y: Any, index: Any) -> Any:
+        task = self._task(rate)
+        axes = (0, _axes(carry[1]))
+
+        def stack(inputs: Any) -> Any:
+            (params, state), rows = inputs
+            together = jax.vmap(task.steps, in_axes=(axes, None, None, 0), out_axes=(axes, 0))
+            (params, state), costs = together((params, _shared(state)), x, y, rows)
+            return (params, _own(state, len(rows))), costs
+
+        return jax.lax.map(stack, (carry, index))
+
+    def _evaluate(self, params: Any, x: Any, y: Any, reference: Any) -> _Scores:
+        task = self._task(1.0)
+
+        def one(params: Any) -> _Scores:
+            if isinstance(self._model, BatchNormalized):
+                z = self._model.apply(params, x, self._model.moments(params, reference))
+            else:
+                z = self._model.apply(params, x)
+            return _Scores(cross_entropy(z, y) + task.penalty(params), (z.argmax(-1) == y).sum())
+
+        return jax.lax.map(lambda stack: jax.lax.map(one, stack), params)
+
+
+# RNGD's metrics are updated and inverted every so many steps. Its count is the same for all seeds and must be one
+# number under vmap: with a count for each, both branches would be done at every step.
+def _is_rngd(node: Any) -> bool:
+    return isinstance(node, RNGDState)
+
+
+def _axes(state: Any) -> Any:
+    return jax.tree.map(lambda n: RNGDState(None, 0, 0, None) if _is_rngd(n) else 0, state, is_leaf=_is_rngd)  # type: ignore[arg-type]
+
+
+def _shared(state: Any) -> Any:
+    def first(node: Any) -> Any:
+        return node._replace(count=node.count[0], damping=node.damping[0]) if _is_rngd(node) else node
+
+    return jax.tree.map(first, state, is_leaf=_is_rngd)
+
+
+def _own(state: Any, size: int) -> Any:
+    def spread(node: Any) -> Any:
+        if not _is_rngd(node):
+            return node
+        return node._replace(count=jnp.tile(node.count, size), damping=jnp.tile(node.damping, (size, 1)))
+
+    return jax.tree.map(spread, state, is_leaf=_is_rngd)
+
+
+def _stacks(count: int) -> np.ndarray:
+    # Seeds by number in rows of equal length; the last row is filled up with the last seed.
+    size = min(STACK, count)
+    rows = -(-count // size)
+    return np.minimum(np.arange(rows * size), count - 1).reshape(rows, size)
+
+
+def _unstacked(values: np.ndarray, stacks: np.ndarray) -> np.ndarray:
+    return np.asarray(values).reshape(stacks.size, *np.shape(values)[2:])[: stacks.max() + 1]
+
+
+def _refuse_nonfinite(costs: np.ndarray, done: int, rate: float) -> None:
+    wrong = ~np.isfinite(costs)
+    if wrong.any():
+        step = int(np.flatnonzero(wrong.any(0))[0])
+        count = int(wrong.any(1).sum())
+        raise ValueError(
+            f"the cost is not finite from step {done + step + 1} on for {count} of {len(costs)} seeds, "
+            f"learning_rate is {rate:g}."
+        )
+
+
+@functools.lru_cache(maxsize=2)
+def _laboratory(data: str, full: bool | None, preprocess: str | None, seed: int, inputs: str) -> _Laboratory:
+    train, test = sets({"data": data, "full": full, "preprocess": preprocess})
+    parts, white, seconds = prepared(split(train, test, seed), inputs)
+    return _Laboratory(parts, white, seconds, train.classes)
+
+
+@functools.lru_cache(maxsize=2)
+def _program(experiment: Experiment) -> _Program:
+    return _Program(experiment)
