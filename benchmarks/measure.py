@@ -1,9 +1,20 @@
 """What every benchmark shares: CPU seconds, and a ratio with the figure it was promised to reach."""
 
 import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+VARIABLE = "NEURAL_TANGENTS_PYTHON"
+"""Names the Python of the environment that has neural-tangents, which needs an old JAX (`kernels.py` says how)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,3 +43,20 @@ def cpu_seconds(call: Callable[[], Any], repeat: int = 5) -> float:
         call()
         times.append(time.process_time() - start)
     return min(times)
+
+
+def peer(script: str, job: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """What a script of `peers` answers in its own environment; None, and a line that says so, where there is none."""
+    python = os.environ.get(VARIABLE)
+    if not python:
+        print(f"{script}: left out, because {VARIABLE} does not name the peer's Python.", file=sys.stderr)
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        work, arrays, answer = (str(Path(folder) / name) for name in ("job.json", "data.npz", "answer.npz"))
+        Path(work).write_text(json.dumps(dict(job)))
+        np.savez(arrays, **data)  # type: ignore[arg-type]
+        path = str(Path(__file__).parent / "peers" / script)
+        done = subprocess.run([python, path, work, arrays, answer], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"the peer failed: {done.stderr.strip().splitlines()[-1]}")
+        return dict(np.load(answer))

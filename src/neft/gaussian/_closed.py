@@ -1,123 +1,168 @@
 """Pair averages ⟨σ^(n)(z₁) σ^(n)(z₂)⟩ in closed form, n = 0 and 1.
 
-Each function takes the variances K1, K2 and the correlation ρ, is pure, keeps its dtype, and is written so that
-nothing cancels at ρ = ±1 or at large K. By Price's theorem the average of the derivatives is the derivative of the
-average in K12 = ρ√(K1 K2).
+Each function takes a `Pair`, is pure, keeps its dtype, and is written so that nothing cancels at ρ = ±1 or at large K
+and that derivatives stay finite. By Price's theorem the average of the derivatives is the derivative of the average in
+the covariance c = ρ√(K1 K2).
 """
 
 import math
 import re
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax import lax
 
 from .._activation import Activation
+from ._angle import angle, arctan2, sine
 
-Form = Callable[..., jnp.ndarray]
+
+class Pair(NamedTuple):
+    """Two Gaussian variables, elementwise: more than is needed, so that every digit is there at both ends of ρ."""
+
+    r1: Any  # √K1
+    r2: Any
+    c: Any  # their covariance ρ√(K1 K2)
+    gap: Any  # √(K1 K2) - c
+    total: Any  # √(K1 K2) + c
+
+    @classmethod
+    def of(cls, K1: Any, K2: Any, rho: Any) -> "Pair":
+        """The pair of these variances and this correlation."""
+        r1, r2 = jnp.sqrt(K1), jnp.sqrt(K2)
+        return cls(r1, r2, r1 * r2 * rho, r1 * r2 * (1 - rho), r1 * r2 * (1 + rho))
+
+    @classmethod
+    def one(cls, K: Any, r: Any) -> "Pair":
+        """A variable of variance K = r² paired with itself."""
+        return cls(r, r, K, jnp.zeros_like(K), 2 * K)
 
 
-def closed_form(act: Activation, order: int) -> Form | None:
-    """The function of (K1, K2, ρ) for this activation and derivative order, or None where there is none.
+Average = Callable[[Pair], Any]
+
+
+class Form(NamedTuple):
+    """⟨σσ⟩, ⟨σ'σ'⟩, and √(⟨σ₁²⟩⟨σ₂²⟩) - ⟨σσ⟩ where a kink asks for more digits of it than a difference has."""
+
+    value: Average
+    derivative: Average
+    gap: Average | None = None
+
+
+def form_of(act: Activation) -> Form | None:
+    """The closed form for this activation, or None where there is none.
 
     >>> from neft import activation
-    >>> form = closed_form(activation("linear"), 0)
-    >>> float(form(2.0, 2.0, 0.5))
-    1.0
+    >>> float(form_of(activation("linear")).value(Pair.of(4.0, 4.0, 0.5)))
+    2.0
     """
     if not act.named:
         return None
     name, _, parameters = act.name.rstrip(")").partition("(")
-    if name == "sin":
-        order %= 2  # σ'' = -σ, and a product of two loses the sign
-    numbers = [float(p) for p in re.findall(r"[^,\s]+", parameters)]
     make = _FORMS.get(name)
-    return None if make is None or order > 1 else make(*numbers)[order]
+    return None if make is None else make(*(float(p) for p in re.findall(r"[^,\s]+", parameters)))
 
 
-def _linear() -> tuple[Form, Form]:
-    return (lambda K1, K2, rho: rho * jnp.sqrt(K1 * K2)), (lambda K1, K2, rho: 0 * (K1 + K2) + 0 * rho + 1)
+def closed_form(act: Activation, order: int) -> Callable[..., jnp.ndarray] | None:
+    """The function of (K1, K2, ρ) for this activation and derivative order, or None where there is none.
+
+    >>> from neft import activation
+    >>> form = closed_form(activation("linear"), 0)
+    >>> float(form(4.0, 4.0, 0.5))
+    2.0
+    """
+    form = form_of(act)
+    if act.name == "sin":
+        order %= 2  # σ'' = -σ, and a product of two loses the sign
+    if form is None or order > 1:
+        return None
+    average = form.derivative if order else form.value
+    return lambda K1, K2, rho: average(Pair.of(K1, K2, rho))
 
 
-def _quadratic() -> tuple[Form, Form]:
-    return (
-        lambda K1, K2, rho: K1 * K2 * (1 + 2 * rho**2),
-        lambda K1, K2, rho: 4 * rho * jnp.sqrt(K1 * K2),
+def _linear() -> Form:
+    return Form(lambda pair: pair.c, lambda pair: jnp.ones_like(pair.c))
+
+
+def _quadratic() -> Form:
+    return Form(lambda pair: (pair.r1 * pair.r2) ** 2 + 2 * pair.c**2, lambda pair: 4 * pair.c)
+
+
+def _leaky_relu(slope: float = 0.01) -> Form:
+    # σ(z) = √odd z + √even |z|; products of an odd and an even function average to zero (arc-cosine kernels).
+    odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
+
+    def value(pair):
+        theta, sin = angle(pair.gap, pair.total), sine(pair.gap, pair.total)
+        return odd * pair.c + even * ((2 / math.pi) * (sin + pair.c * (math.pi / 2 - theta)))
+
+    def derivative(pair):
+        return odd + even * (1 - (2 / math.pi) * angle(pair.gap, pair.total))
+
+    def gap(pair):
+        # What is left of the second bracket is of order θ³, so its cancellation costs no digit of θ.
+        theta, sin = angle(pair.gap, pair.total), sine(pair.gap, pair.total)
+        return (odd + even) * pair.gap - even * (2 / math.pi) * (sin - theta * pair.c)
+
+    return Form(value, derivative, gap)
+
+
+def _erf() -> Form:
+    # The arcsine kernel (Williams 1997).
+    def root(pair):
+        return jnp.sqrt(1 + 2 * pair.r1**2 + 2 * pair.r2**2 + 4 * (pair.gap * pair.total))
+
+    return Form(
+        lambda pair: (2 / math.pi) * arctan2(2 * pair.c, root(pair)),
+        lambda pair: (4 / math.pi) / root(pair),
     )
 
 
-def _leaky_relu(slope: float = 0.01) -> tuple[Form, Form]:
-    # σ(z) = odd·z + even·|z|; products of an odd and an even function average to zero (arc-cosine kernels).
-    odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
-
-    def value(K1, K2, rho):
-        magnitudes = (jnp.sqrt(_sine2(rho)) + rho * jnp.arcsin(rho)) * (2 / math.pi)
-        return jnp.sqrt(K1 * K2) * (odd * rho + even * magnitudes)
-
-    def derivative(K1, K2, rho):
-        return odd + even * (2 / math.pi) * jnp.arcsin(rho) + 0 * (K1 + K2)
-
-    return value, derivative
-
-
-def _erf() -> tuple[Form, Form]:
-    # The arcsine kernel (Williams 1997).
-    def value(K1, K2, rho):
-        c = rho * jnp.sqrt(K1 * K2)
-        return (2 / math.pi) * jnp.arcsin(2 * c / jnp.sqrt((1 + 2 * K1) * (1 + 2 * K2)))
-
-    def derivative(K1, K2, rho):
-        return (4 / math.pi) / jnp.sqrt(1 + 2 * K1 + 2 * K2 + 4 * K1 * K2 * _sine2(rho))
-
-    return value, derivative
-
-
-def _sin() -> tuple[Form, Form]:
+def _sin() -> Form:
     # ⟨sin z₁ sin z₂⟩ = [cos-average of z₁-z₂ minus that of z₁+z₂]/2, with the smaller exponent taken out.
-    def parts(K1, K2, rho):
-        difference = (jnp.sqrt(K1) - jnp.sqrt(K2)) ** 2 + 2 * jnp.sqrt(K1 * K2) * (1 - jnp.abs(rho))
-        return jnp.exp(-difference / 2) / 2, -2 * jnp.abs(rho) * jnp.sqrt(K1 * K2)
+    def parts(pair):
+        sign = jnp.where(pair.c < 0, -1, 1).astype(jnp.result_type(pair.c))
+        difference = (pair.r1 - pair.r2) ** 2 + 2 * jnp.where(pair.c < 0, pair.total, pair.gap)
+        # The same with derivatives that also hold where a variance, and with it the correlation, vanishes.
+        plain = pair.r1**2 + pair.r2**2 - 2 * sign * pair.c
+        difference = lax.stop_gradient(difference - plain) + plain
+        return sign, jnp.exp(-difference / 2) / 2, -2 * sign * pair.c
 
-    def value(K1, K2, rho):
-        front, exponent = parts(K1, K2, rho)
-        return -jnp.sign(rho) * front * jnp.expm1(exponent)
+    def value(pair):
+        sign, front, exponent = parts(pair)
+        return -sign * front * jnp.expm1(exponent)
 
-    def derivative(K1, K2, rho):
-        front, exponent = parts(K1, K2, rho)
+    def derivative(pair):
+        _, front, exponent = parts(pair)
         return front * (1 + jnp.exp(exponent))
 
-    return value, derivative
+    return Form(value, derivative)
 
 
-def _gelu() -> tuple[Form, Form]:
+def _gelu() -> Form:
     # σ(z) = z/2 + z·erf(z/√2)/2, an odd and an even part. With E = erf(z₁/√2)erf(z₂/√2), Stein's lemma turns ⟨z₁z₂E⟩
-    # into ⟨E⟩ (an arcsine) and its derivatives in K1, K2, K12.
-    def parts(K1, K2, rho):
-        product, sine2 = K1 * K2, _sine2(rho)
-        c = rho * jnp.sqrt(product)
-        scale = (1 + K1) * (1 + K2)
-        D = 1 + K1 + K2 + product * sine2
-        bracket = product * (1 + K1 + K2 + rho**2 + product * sine2) / scale
-        arc = (2 / math.pi) * jnp.arcsin(c / jnp.sqrt(scale))
-        return c, product, scale, D, bracket, arc
+    # into ⟨E⟩ (an arcsine) and its derivatives in K1, K2, c.
+    def parts(pair):
+        K1, K2, c = pair.r1**2, pair.r2**2, pair.c
+        share = (K1 / (1 + K1)) * (K2 / (1 + K2))
+        rest = 1 / ((1 + K1) * (1 + K2))
+        D = 1 + K1 + K2 + pair.gap * pair.total
+        root = jnp.sqrt(D)
+        return c, share, rest, D, root, share * D + c * c * rest, (2 / math.pi) * arctan2(c, root)
 
-    def value(K1, K2, rho):
-        c, _, _, D, bracket, arc = parts(K1, K2, rho)
-        return (c + c * arc + (2 / math.pi) * bracket / jnp.sqrt(D)) / 4
+    def value(pair):
+        c, _, _, _, root, bracket, arc = parts(pair)
+        return (c + c * arc + (2 / math.pi) * bracket / root) / 4
 
-    def derivative(K1, K2, rho):
-        c, product, scale, D, bracket, arc = parts(K1, K2, rho)
-        inner = c * (1 + bracket / D + 2 * (1 - product) / scale) / jnp.sqrt(D)
+    def derivative(pair):
+        c, share, rest, D, root, bracket, arc = parts(pair)
+        inner = c * (1 + bracket / D + 2 * (rest - share)) / root
         return (1 + arc + (2 / math.pi) * inner) / 4
 
-    return value, derivative
+    return Form(value, derivative)
 
 
-def _sine2(rho):
-    # 1 - ρ², exact where ρ is close to ±1.
-    return (1 - rho) * (1 + rho)
-
-
-_FORMS: dict[str, Callable[..., tuple[Form, Form]]] = {
+_FORMS: dict[str, Callable[..., Form]] = {
     "linear": _linear,
     "quadratic": _quadratic,
     "relu": lambda: _leaky_relu(0.0),

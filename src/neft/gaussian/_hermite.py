@@ -120,7 +120,7 @@ class Terms(NamedTuple):
     high: Any
 
 
-def sorted_terms(a: Float[np.ndarray, "terms variances"]) -> tuple[Terms, int, int]:
+def sorted_terms(a: Float[np.ndarray, "terms variances"], *, chunk: int = _CHUNK) -> tuple[Terms, int, int]:
     """The coefficients without those that vanish by parity, and (start, step) of the orders that stay.
 
     The number of orders is rounded up to whole chunks with zeros, so that compiled code is found again.
@@ -128,7 +128,7 @@ def sorted_terms(a: Float[np.ndarray, "terms variances"]) -> tuple[Terms, int, i
     parity = parity_of(a)
     start, step = (2, 1) if parity is None else (2 + parity, 2)
     high = a[start::step]
-    return Terms(a[:2], np.pad(high, ((0, -len(high) % _CHUNK), (0, 0)))), start, step
+    return Terms(a[:2], np.pad(high, ((0, -len(high) % chunk), (0, 0)))), start, step
 
 
 @functools.partial(jax.jit, static_argnames=("start", "step"))
@@ -139,7 +139,7 @@ def outer_sum(
 
     def row(inputs):
         low, high, r = inputs
-        return _sum(Terms(low[:, None], high[:, None]), a2, r, start, step)
+        return broadcast_sum(Terms(low[:, None], high[:, None]), a2, r, start, step)
 
     # A few rows at a time stay in the cache.
     return lax.map(row, (a1.low.T, a1.high.T, rho), batch_size=32)
@@ -148,25 +148,26 @@ def outer_sum(
 @functools.partial(jax.jit, static_argnames=("start", "step"))
 def flat_sum(a1: Terms, a2: Terms, rho: Float[Array, " pairs"], start: int, step: int) -> Float[Array, " pairs"]:
     """Σ_k a_k(K1_i) a_k(K2_i) ρ_i^k."""
-    return _sum(a1, a2, rho, start, step)
+    return broadcast_sum(a1, a2, rho, start, step)
 
 
-def _sum(a1: Terms, a2: Terms, rho: Array, start: int, step: int) -> Array:
+def broadcast_sum(a1: Terms, a2: Terms, rho: Array, start: int, step: int, *, chunk: int = _CHUNK) -> Array:
+    """Σ_k a_k b_k ρ^k where each order's coefficients broadcast with ρ; `chunk` terms are compiled in one piece."""
     low = a1.low[0] * a2.low[0] + a1.low[1] * a2.low[1] * rho
-    return low + rho**start * _polynomial(a1.high, a2.high, rho**step)
+    return low + rho**start * _polynomial(a1.high, a2.high, rho**step, chunk)
 
 
-def _polynomial(a1: Array, a2: Array, x: Array) -> Array:
-    a1, a2 = (a.reshape(-1, _CHUNK, a.shape[1]) for a in (a1, a2))
+def _polynomial(a1: Array, a2: Array, x: Array, size: int) -> Array:
+    a1, a2 = (a.reshape(-1, size, *a.shape[1:]) for a in (a1, a2))
     stride = x**_CHAINS
-    jump = stride ** (_CHUNK // _CHAINS)
+    jump = stride ** (size // _CHAINS)
     count = a1.shape[0]
 
     def chunk(i, total):
         left, right = a1[count - 1 - i], a2[count - 1 - i]
         chains = []
         for first in range(_CHAINS):
-            orders = range(_CHUNK - _CHAINS + first, -1, -_CHAINS)
+            orders = range(size - _CHAINS + first, -1, -_CHAINS)
             chain = jnp.zeros_like(x)
             for k in orders:
                 chain = chain * stride + left[k] * right[k]

@@ -18,6 +18,9 @@ from ._initializers import FRAMEWORKS as FRAMEWORKS
 from ._initializers import initializer_code as initializer_code
 from ._interpretation import Interpretation as Interpretation
 from ._interpretation import interpret as interpret
+from ._kernel import kernel as kernel
+from ._kernel_pairs import Kernel as Kernel
+from ._kernel_pairs import pair_kernel as pair_kernel
 from ._one_input import Rates as Rates
 from ._one_input import Tensors as Tensors
 from ._one_input import first_layer as first_layer

@@ -1,0 +1,96 @@
+"""Angles between two Gaussian variables, elementwise: fast where the library's arc functions are not, and with
+derivatives that stay finite where the variables become multiples of each other.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+@jax.custom_jvp
+def angle(gap: Float[Array, "*shape"], total: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """θ = arccos ρ in [0, π] from 1 - ρ and 1 + ρ, or the same multiple of both; exact where either is small.
+
+    At the two ends θ has a corner as a function of what ρ is made of; its derivative there is taken as 0. Where both
+    vanish there is no correlation, and θ = π/2.
+
+    >>> float(angle(jnp.asarray(2.0), jnp.asarray(0.0))) == float(jnp.float32(math.pi))
+    True
+    """
+    return 2 * _quarter(jnp.sqrt(gap), jnp.sqrt(total))
+
+
+@angle.defjvp
+def _angle_jvp(primals, tangents):
+    (gap, total), (dgap, dtotal) = primals, tangents
+    both = gap + total
+    change = (total * dgap - gap * dtotal) / jnp.where(both > 0, both, 1)
+    return angle(gap, total), change * _inverse_sine(gap, total)
+
+
+@jax.custom_jvp
+def sine(gap: Float[Array, "*shape"], total: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """sin θ = √(1 - ρ²) from 1 - ρ and 1 + ρ, or the same multiple of all three, with the derivative 0 at both ends.
+
+    >>> float(sine(jnp.asarray(1.0), jnp.asarray(1.0)))
+    1.0
+    """
+    return jnp.sqrt(gap * total)
+
+
+@sine.defjvp
+def _sine_jvp(primals, tangents):
+    (gap, total), (dgap, dtotal) = primals, tangents
+    return sine(gap, total), (gap * dtotal + total * dgap) / 2 * _inverse_sine(gap, total)
+
+
+def _inverse_sine(gap: Array, total: Array) -> Array:
+    product = gap * total
+    inside = product > 0
+    return jnp.where(inside, 1 / jnp.sqrt(jnp.where(inside, product, 1)), 0)
+
+
+@jax.custom_jvp
+def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The angle of the point (x, y) with x > 0, in (-π/2, π/2).
+
+    >>> round(float(arctan2(jnp.asarray(-1.0), jnp.asarray(1.0))), 6)
+    -0.785398
+    """
+    half = _quarter(jnp.abs(y), x)
+    return jnp.where(y < 0, -half, half)
+
+
+@arctan2.defjvp
+def _arctan2_jvp(primals, tangents):
+    (y, x), (dy, dx) = primals, tangents
+    return arctan2(y, x), (x * dy - y * dx) / (x * x + y * y)
+
+
+def _quarter(y: Array, x: Array) -> Array:
+    # arctan(y/x) for y, x ≥ 0. A polynomial, because arc functions of the library are calls that do not vectorize.
+    y, x = jnp.broadcast_arrays(y, x)
+    small, large = jnp.minimum(y, x), jnp.maximum(y, x)
+    ratio = jnp.where(large > 0, small / jnp.where(large > 0, large, 1), 1)
+    square = ratio * ratio
+    total = jnp.zeros_like(square)
+    for coefficient in _coefficients(8 if square.dtype.itemsize < 8 else 18):
+        total = total * square + coefficient
+    first = ratio * total
+    return jnp.where(y > x, math.pi / 2 - first, first)
+
+
+@functools.cache
+def _coefficients(degree: int) -> tuple[float, ...]:
+    # arctan(√s)/√s on [0, 1], highest power first: the nearest singularity is at s = -1, so each power gains 0.17.
+    def function(s):
+        root = np.sqrt(s)
+        return np.arctan(root) / root
+
+    nodes = (1 - np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))) / 2
+    series = np.polynomial.Chebyshev.fit(nodes, function(nodes), degree, domain=[0, 1])
+    return tuple(float(c) for c in series.convert(kind=np.polynomial.Polynomial).coef[::-1])
