@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from . import gaussian as gaussian
     from . import plot as plot
     from . import report as report
+    from . import sweep as sweep
     from . import tangent as tangent
+    from . import training as training
     from . import width as width
     from ._activation import Activation as Activation
     from ._activation import Kink as Kink
@@ -54,7 +56,9 @@ _FOLDERS = (
     "gaussian",
     "plot",
     "report",
+    "sweep",
     "tangent",
+    "training",
     "width",
 )
 

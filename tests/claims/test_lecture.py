@@ -9,7 +9,7 @@ def test_the_lecture_is_in_the_ledger():
     assert len(LECTURE) >= 13
 
 
-LONG = ("004-recursions", "004-ntk-forward", "004-dntk-order")
+LONG = ("004-recursions", "004-ntk-forward", "004-dntk-order", "004-infinite-width-training")
 
 
 @pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.slow if id in LONG else ()) for id in LECTURE])

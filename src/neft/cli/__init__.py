@@ -16,9 +16,11 @@ from ._fisher import fisher
 from ._flat import flat
 from ._network import network
 from ._phase import phase
+from ._predict import predict
 from ._report import report
 from ._show import show
 from ._stats import stats
+from ._sweep import sweep
 from ._train import train
 
 for _command in (
@@ -29,9 +31,11 @@ for _command in (
     critical,
     phase,
     advise,
+    predict,
     action,
     fisher,
     train,
+    sweep,
     data,
     claims,
     report,

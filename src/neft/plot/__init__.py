@@ -16,3 +16,5 @@ from ._phase import phase as phase
 from ._save import save as save
 from ._save import svg as svg
 from ._style import INK as INK
+from ._sweep import learning_curves as learning_curves
+from ._sweep import pictures as pictures

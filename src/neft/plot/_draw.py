@@ -9,17 +9,22 @@ from ..action import Analysis, Convergence, Elements, Expansion, Fit, Stopping
 from ..claims import Ledger
 from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
 from ..fisher import Curves, Geometry
+from ..sweep import Experiments, Headlines
+from ..training import Evolution, FinitePrediction, Forecast, Representation
 from ..width import Advice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
 from ._action import analysis, convergence, elements, expansion, stopping, training
 from ._activation import activation
 from ._advice import advice
 from ._averages import square_averages
 from ._data import examples
+from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
 from ._ledger import ledger
 from ._network import layers, outputs
 from ._phase import critical, phase
+from ._sweep import experiments, headlines
+from ._training import forecast
 from ._width import flow, scores
 
 
@@ -51,8 +56,14 @@ draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
+draw.register(Forecast, forecast)
+draw.register(FinitePrediction, contributions)
+draw.register(Evolution, evolution)
+draw.register(Representation, representation)
 draw.register(Curves, curves)
 draw.register(Geometry, metric)
+draw.register(Experiments, experiments)
+draw.register(Headlines, headlines)
 draw.register(Analysis, analysis)
 draw.register(Convergence, convergence)
 draw.register(Elements, elements)

@@ -46,3 +46,17 @@ def layer_ntk(
             products = (d1.reshape(N1 * O, n) @ d2.reshape(-1, n).T).reshape(N1, O, -1, O)
             total = total + weights[:, None, :, None] * products
     return total if trace else total.transpose(0, 2, 1, 3)
+
+
+def mlp_ntk(
+    net: MLP, params: Any, x1: Float[Array, "N1 n_0"], x2: Float[Array, "N2 n_0"] | None = None, *, trace: bool = False
+) -> Float[Array, "N1 N2 *outputs"]:
+    """What `ntk` gives for a network with its own learning rates, as a pure function to compile, map or differentiate.
+
+    >>> net = MLP(widths=(3, 8, 2))
+    >>> params = jax.vmap(net.init)(jax.random.split(jax.random.key(0), 7))
+    >>> jax.vmap(lambda p: mlp_ntk(net, p, jnp.ones((5, 3))))(params).shape
+    (7, 5, 5, 2, 2)
+    """
+    first = signals(net, params, x1)
+    return layer_ntk(net.rates(), first, first if x2 is None else signals(net, params, x2), trace)

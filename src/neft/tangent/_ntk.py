@@ -10,10 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._blocks import block_size, tiles
+from .._blocks import BUDGET, block_size, tiles
 from .._network import MLP
 from ._flat import Model, flat, samples
 from ._layers import layer_ntk, layered, signals
+
+_SAMPLES = 16
+"""Inputs whose tangents are held at once; what one takes depends on the function, and is not known."""
 
 
 def ntk(
@@ -71,13 +74,30 @@ def _step(
     model = flat(f, params, rates)
     count = jax.eval_shape(model.z, model.theta, x[:1]).shape[1]
     size = 3 * model.theta.dtype.itemsize * count * len(model.theta)
-    step = functools.partial(_by_jacobians, f, params, model.rates, trace=trace)
-    return step, _Outputs(count, model.theta.dtype, size)
+    if trace or count == 1:
+        step = functools.partial(_by_jacobians, f, params, model.rates, trace=trace)
+        return step, _Outputs(count, model.theta.dtype, size)
+    step = functools.partial(_by_products, f, params, model.rates)
+    return step, _Outputs(count, model.theta.dtype, BUDGET / _SAMPLES)
 
 
 @functools.partial(jax.jit, static_argnames=("net", "trace"))
 def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: bool) -> Array:
     return layer_ntk(rates, signals(net, params, x1), signals(net, params, x2), trace)
+
+
+@eqx.filter_jit
+def _by_products(f: Model | MLP, params: Any, rates: Array, x1: Array, x2: Array) -> Array:
+    # Each gradient of an output at one input, pushed forward at all others: 4 N²OP operations for P parameters, where
+    # contracting Jacobians takes 2 N²O²P.
+    model = flat(f, params)
+    push = jax.linearize(lambda t: model.z(t, x1), model.theta)[1]
+
+    def columns(one):
+        z, pull = jax.vjp(lambda t: model.z(t, one[None])[0], model.theta)
+        return jax.vmap(lambda e: push(rates * pull(e)[0]))(jnp.eye(len(z), dtype=z.dtype))
+
+    return jax.lax.map(columns, x2).transpose(2, 0, 3, 1)
 
 
 @eqx.filter_jit

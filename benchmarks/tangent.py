@@ -1,0 +1,64 @@
+"""The empirical NTK against neural-tangents' best implementation, and against contracting full Jacobians.
+
+neural-tangents runs in an environment of its own, as `kernels.py` says.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from measure import Ratio, cpu_seconds, peer
+
+import neft
+
+WIDTHS, INPUTS = (784, 512, 512, 10), 64
+
+
+def case() -> tuple[neft.MLP, tuple[neft.Layer, ...], np.ndarray]:
+    """The network, its parameters and its inputs, in float32."""
+    net = neft.MLP(WIDTHS, "tanh", C_b=0.1, C_W=1.5)
+    x = np.random.default_rng(0).normal(size=(INPUTS, WIDTHS[0])).astype(np.float32)
+    return net, net.init(jax.random.key(0)), x
+
+
+@jax.jit
+def full_jacobians(params, x):
+    """The textbook's way: all derivatives at once, contracted leaf by leaf."""
+
+    def plain(p):
+        z = x @ p[0].W.T + p[0].b
+        for W, b in p[1:]:
+            z = jnp.tanh(z) @ W.T + b
+        return z
+
+    leaves = jax.tree.leaves(jax.jacobian(plain)(params))
+    return sum(jnp.einsum("aip,bjp->abij", J, J) for J in (leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves))
+
+
+def run() -> list[Ratio]:
+    """Through layers, and of a function about which nothing is known."""
+    net, params, x = case()
+    what = f"NTK of {'-'.join(map(str, WIDTHS))}, {INPUTS}×{INPUTS}×10×10, float32"
+    layers = np.asarray(neft.tangent.ntk(net, params, x))
+    our_time = cpu_seconds(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
+    ratios = []
+    data = {"x": x} | {f"{name}{l}": np.asarray(v) for l, layer in enumerate(params) for name, v in zip("Wb", layer)}
+    job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "repeat": 2, "dtype": "float32"}
+    job["vmap_axes"] = 0
+    answer = peer("neural_tangents_training.py", job, data)
+    if answer is not None:
+        seconds = float(answer["seconds"])
+        assert np.abs(answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
+        label = "neural-tangents, STRUCTURED_DERIVATIVES"
+        ratios.append(
+            Ratio(f"{what}: through layers", label, f"{our_time:.3f} s", f"{seconds:.3f} s", seconds / our_time, 1)
+        )
+    plain = lambda p, x: net.apply(p, x)  # noqa: E731
+    found = np.asarray(neft.tangent.ntk(plain, params, x))
+    assert np.abs(found - layers).max() < 1e-4 * np.abs(layers).max()
+    any_time = cpu_seconds(lambda: neft.tangent.ntk(plain, params, x).block_until_ready(), repeat=2)
+    device = jnp.asarray(x)
+    assert np.abs(np.asarray(full_jacobians(params, device)) - layers).max() < 1e-4 * np.abs(layers).max()
+    their_time = cpu_seconds(lambda: full_jacobians(params, device).block_until_ready(), repeat=2)
+    times = (f"{any_time:.2f} s", f"{their_time:.2f} s")
+    ratios.append(Ratio(f"{what}: any function", "full Jacobians, contracted", *times, their_time / any_time, 3))
+    return ratios

@@ -1,0 +1,101 @@
+"""`neft predict`: what trained networks give."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ._emit import emit
+from ._options import Network, Output
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def predict(
+    network: Network,
+    output: Output,
+    data: Annotated[
+        str,
+        typer.Argument(help="An .npz file of x_train, y_train and x_test, or the name of a data set.", metavar="DATA"),
+    ] = "fashion-mnist",
+    trains: Annotated[int, typer.Option("--train", help="Of a named set, how many training images.")] = 50,
+    tests: Annotated[int, typer.Option("--test", help="Of a named set, how many test images.")] = 20,
+    preprocess: Annotated[
+        str, typer.Option("--preprocess", help="Of a named set, steps joined by +, such as pool(49)+global.")
+    ] = "pool(49)+global",
+    time: Annotated[
+        float | None, typer.Option("--time", help="How long gradient flow lasts (default: to its end).")
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps of gradient descent instead.")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="The size of a step.")] = None,
+    order: Annotated[int, typer.Option("--order", help="0: infinite width; 1: with corrections in 1/width.")] = 0,
+    draws: Annotated[int, typer.Option("--draws", help="Networks that are really trained, to compare with.")] = 0,
+) -> None:
+    """Predict the mean and spread of networks trained on half the squared error, and really train some.
+
+    Labels of a named set become targets 1 - 1/C for the class and -1/C for the others. The numbers of inputs and
+    outputs are those of the data.
+
+    Example: neft predict mine.npz --activation gelu --depth 3 --width 256 --draws 32 --plot trained.svg
+    """
+    import jax
+
+    from .. import training
+
+    x_train, y_train, x_test = _npz(data) if data.endswith(".npz") else _named(data, trains, tests, preprocess)
+    if network.widths is None:
+        network = dataclasses.replace(
+            network,
+            inputs=network.inputs or x_train.shape[1],
+            outputs=network.outputs or (1 if y_train.ndim == 1 else y_train.shape[1]),
+        )
+    found = training.forecast(
+        network.build(),
+        x_train,
+        y_train,
+        x_test,
+        time=time,
+        steps=steps,
+        learning_rate=learning_rate,
+        order=order,
+        draws=draws,
+        key=jax.random.key(network.seed) if draws else None,
+    )
+    emit(found, output)
+
+
+def _npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    import numpy as np
+
+    from .. import _check
+
+    names = ("x_train", "y_train", "x_test")
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in names if name in archive.files}
+    except OSError as error:
+        raise ValueError(f"DATA is {path!r}, which cannot be read: {error.strerror or error}.") from None
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged file
+        raise ValueError(f"DATA is {path!r}, which is damaged: {type(error).__name__}.") from None
+    for name in names:
+        if name not in arrays:
+            raise ValueError(f"DATA is {path!r}, which holds no {name}, but must hold {', '.join(names)}.")
+    # One number per input may be written without an axis of its own.
+    x_train, x_test = (_check.array(name, arrays[name], ndim=(1, 2)) for name in ("x_train", "x_test"))
+    x_train, x_test = (x[:, None] if x.ndim == 1 else x for x in (x_train, x_test))
+    return x_train, _check.array("y_train", arrays["y_train"], ndim=(1, 2)), x_test
+
+
+def _named(name: str, trains: int, tests: int, preprocess: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    import numpy as np
+
+    from .. import _check
+    from .. import data as sets
+
+    train, test = (sets.load(name, split, preprocess=preprocess, dtype=np.float64) for split in ("train", "test"))
+    trains = _check.integer("--train", trains, at_least=1, at_most=train.count)
+    tests = _check.integer("--test", tests, at_least=1, at_most=test.count)
+    targets = np.eye(train.classes)[train.y[:trains]] - 1 / train.classes
+    return train.x[:trains], targets, test.x[:tests]

@@ -1,0 +1,86 @@
+"""The tables of training at finite width."""
+
+import numpy as np
+
+from ..training import Evolution, FinitePrediction, Representation
+from ._tables import Table, tables
+
+_ROWS = 20
+
+
+@tables.register(FinitePrediction)
+def _prediction(found: FinitePrediction) -> tuple[Table, ...]:
+    moments = [f"t = {t:g}" for t in np.ravel(found.time)] if found.time is not None else []
+    if found.steps is not None:
+        moments = [f"{T} steps" for T in np.ravel(found.steps)]
+    N, O = found.mean.shape[-2:]
+
+    def flat(values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, N, O)
+
+    parts = {name: flat(part) for name, part in found.mean_parts.items() if name != "initial outputs"}
+    mean, std, infinite = flat(found.mean), flat(found.std), flat(found.infinite_mean)
+    rows = [
+        (
+            moment,
+            str(a + 1),
+            str(i + 1),
+            f"{mean[t, a, i]:.5g}",
+            f"{std[t, a, i]:.3g}",
+            f"{infinite[t, a, i]:.5g}",
+            *(f"{part[t, a, i]:+.2g}" for part in parts.values()),
+        )
+        for t, moment in enumerate(moments)
+        for a in range(N)
+        for i in range(O)
+    ]
+    notes = [
+        f"Expansion parameter {found.expansion:.3g} at width {found.width}: the corrections must be small beside 1."
+    ]
+    if O > 1:
+        correlation = found.correlation.reshape(-1, O, O)[:, *np.triu_indices(O, 1)]
+        largest = correlation.flat[np.abs(correlation).argmax()]
+        notes.append(
+            f"Largest correlation between distinct outputs of one input, which infinite width forbids: {largest:+.3g}."
+        )
+    if len(rows) > _ROWS:
+        notes.append(f"Shown: {_ROWS} of {len(rows)} rows; --out keeps all.")
+    columns = ("moment", "input", "output", "mean", "std", "infinite width", *parts)
+    title = "Prediction with corrections of order 1/width"
+    return (Table(title=title, columns=columns, rows=tuple(rows[:_ROWS]), notes=tuple(notes)),)
+
+
+@tables.register(Evolution)
+def _evolution(found: Evolution) -> tuple[Table, ...]:
+    moments = [f"t = {t:g}" for t in np.ravel(found.time)] if found.time is not None else []
+    if found.steps is not None:
+        moments = [f"{T} steps" for T in np.ravel(found.steps)]
+    effect = None if found.step_effect is None else np.abs(found.step_effect).reshape(len(moments), -1).max(1)
+    rows = tuple(
+        (moment, f"{moved:.4g}", "yes" if good else "no", "-" if effect is None else f"{effect[t]:.2g}")
+        for t, (moment, moved, good) in enumerate(zip(moments, np.ravel(found.moved), np.ravel(found.converged)))
+    )
+    columns = ("moment", "|H* - H| / |H|", "reached", "what steps change")
+    notes = () if found.reason is None else (found.reason[0].upper() + found.reason[1:] + ".",)
+    return (Table(title=f"One network in training, order {found.order}", columns=columns, rows=rows, notes=notes),)
+
+
+@tables.register(Representation)
+def _representation(found: Representation) -> tuple[Table, ...]:
+    rows = tuple(
+        (
+            str(L),
+            str(n),
+            f"{found.moved[d, w]:.4g} ± {found.stderr[d, w]:.1g}",
+            f"{found.moved_2[d, w]:.4g}",
+            f"{found.moved_3[d, w]:.4g}",
+            str(found.lost[d, w]),
+        )
+        for d, L in enumerate(found.depths)
+        for w, n in enumerate(found.widths)
+    )
+    columns = ("layers", "width", "trained", "order 2", "order 3", "left out")
+    note = f"|H* - H| / |H| over the training inputs, mean of {found.draws} draws."
+    return (
+        Table(title=f"How far training moves the NTK, {found.activation}", columns=columns, rows=rows, notes=(note,)),
+    )

@@ -1,0 +1,83 @@
+"""The tables of trained networks. Imported when one of them is printed."""
+
+import numpy as np
+
+from .._result import Result
+from ..training import Forecast, Posterior, Prediction
+from . import _finite as _finite
+from ._tables import Table, tables
+
+_ROWS, _OUTPUTS = 20, 3
+
+
+@tables.register(Prediction)
+def _prediction(found: Prediction) -> tuple[Table, ...]:
+    moments = [(f"t = {t:g}",) for t in np.ravel(found.time)] if found.time is not None else []
+    if found.steps is not None:
+        moments = [(f"{T} steps",) for T in np.ravel(found.steps)]
+    N, O = found.mean.shape[-2:]
+    means, stds = found.mean.reshape(-1, N, O), found.std.reshape(-1, N, O)
+    rows = [
+        (*moment, str(a + 1), *(_with_spread(m[a, i], s[a, i]) for i in range(min(O, _OUTPUTS))))
+        for moment, m, s in zip(moments, means, stds, strict=True)
+        for a in range(min(N, _ROWS))
+    ]
+    columns = ("moment", "input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
+    return (Table(title="Prediction at infinite width", columns=columns, rows=tuple(rows), notes=_notes(found, N, O)),)
+
+
+@tables.register(Posterior)
+def _posterior(found: Posterior) -> tuple[Table, ...]:
+    N, O = found.mean.shape
+    rows = tuple(
+        (str(a + 1), *(_with_spread(found.mean[a, i], found.std[a, i]) for i in range(min(O, _OUTPUTS))))
+        for a in range(min(N, _ROWS))
+    )
+    columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
+    return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=_left_out(N, O)),)
+
+
+@tables.register(Forecast)
+def _forecast(found: Forecast) -> tuple[Table, ...]:
+    N, O = found.mean.shape
+    rows = []
+    for a in range(min(N, _ROWS)):
+        for i in range(min(O, _OUTPUTS)):
+            row = [str(a + 1), str(i + 1), f"{found.mean[a, i]:.5g}", f"{found.std[a, i]:.3g}"]
+            if found.trained is not None and found.apart is not None:
+                mean, std = found.trained.mean[a, i], found.trained.std[a, i]
+                row += [f"{mean:.5g}", f"{std:.3g}", f"{found.apart[a, i]:+.1f}"]
+            rows.append(tuple(row))
+    columns = ("input", "output", "mean", "std")
+    notes = list(_notes(found.prediction, N, O))
+    if found.trained is not None:
+        columns += ("trained mean", "trained std", "z-score")
+        good, draws = int(found.trained.good.sum()), len(found.trained.good)
+        failed = f", {draws - good} of which did not get to the end" if good < draws else ""
+        notes.append(f"{draws} networks were really trained{failed}; z-scores are of their mean.")
+        if found.order == 0:
+            notes.append(
+                "At finite width they differ from infinite width by terms of order 1/width (order 1 has them)."
+            )
+    where = "infinite width" if found.order == 0 else f"order {found.order} in 1/width"
+    title = f"Trained networks {' - '.join(map(str, found.widths))}, {found.activation}: {where}"
+    return (Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes)),)
+
+
+def _with_spread(mean: float, std: float) -> str:
+    return f"{mean:.5g} ± {std:.2g}"
+
+
+def _notes(prediction: Result, N: int, O: int) -> tuple[str, ...]:
+    notes = list(_left_out(N, O))
+    if isinstance(prediction, Prediction):
+        notes.append(
+            f"Largest stable learning rate {prediction.max_learning_rate:.4g}; {prediction.rank} directions learned."
+        )
+    return tuple(notes)
+
+
+def _left_out(N: int, O: int) -> tuple[str, ...]:
+    if N <= _ROWS and O <= _OUTPUTS:
+        return ()
+    return (f"Shown: {min(N, _ROWS)} of {N} inputs, {min(O, _OUTPUTS)} of {O} outputs; --out keeps all.",)

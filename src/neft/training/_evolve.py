@@ -1,0 +1,217 @@
+"""One network through training, beyond the linear model: what its tangent kernels say about where it ends."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from .. import _check
+from .._network import MLP
+from .._precision import float64
+from .._result import Made, Result, result
+from ..tangent._flat import Model, flat
+from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
+from ._hierarchy import Hierarchy, hierarchy
+from ._kernels import targets
+from ._linear import response
+from ._schedule import Schedule, schedule
+
+MOST = 2**27
+"""The most entries that a ddNTK may have."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The truncated hierarchy did not get to where it was asked to; the message says why."""
+
+
+@result
+class Evolution(Result):
+    """Outputs and kernels of one network as the truncated hierarchy trains it.
+
+    `train` is (N, O) and `test` (N_test, O), with an axis in front for several moments. `H` (N+N_test, N+N_test, O, O)
+    is the NTK over training and test inputs before training and `H_star` after it (with the axis in front); `moved` is
+    the size of their difference over the training inputs, relative to H. `converged` says whether a moment was reached:
+    where it was not, `reason` says why, and the last state there was stands in its place. For steps of gradient
+    descent `step_effect` is by how much `test` differs from gradient flow over the same time η·steps, else None.
+    """
+
+    train: Float[np.ndarray, "*times N O"]
+    test: Float[np.ndarray, "*times N_test O"]
+    H: Float[np.ndarray, "all all O O"]
+    H_star: Float[np.ndarray, "*times all all O O"]
+    moved: Float[np.ndarray, "*times"]
+    order: int
+    time: Float[np.ndarray, "*times"] | None
+    steps: Int[np.ndarray, "*times"] | None
+    learning_rate: float | None
+    step_effect: Float[np.ndarray, "*times N_test O"] | None
+    converged: Bool[np.ndarray, "*times"]
+    reason: str | None
+    made: Made
+
+
+@float64
+def evolve(
+    f: Model | MLP,
+    params: Any,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    order: int = 3,
+    time: Any = None,
+    rates: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+) -> Evolution:
+    """Where training on L = ½Σ(z-y)² takes one network, by the hierarchy of its tangent kernels cut off at an order.
+
+    Along gradient flow dz/dt = -Hε, dH/dt = -(dH_ijk + dH_jik)ε_k, d(dH)/dt = -(I_ijkl + II_ijkl + II_ikjl)ε_l with
+    ε = z - y over the training set (theory.md 2.7; seed 004, "despicable"). Order 1 keeps H as it is (the linear
+    model), 2 keeps dH, 3 keeps both ddNTKs; the error against the trained network falls with its width n like 1/n, 1/n
+    and 1/n². With `steps` and `learning_rate` it is gradient descent with the terms η²dH/2 and η³ddH/6.
+
+    A kernel that is cut off can lose positivity, and then the outputs run away: a `ConvergenceWarning` and `converged`
+    say so.
+
+    Args:
+        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or an MLP.
+        params: its parameters, any pytree; its arrays of real numbers are trained.
+        x_train: training inputs, shape (N, …).
+        y_train: targets, shape (N, O), or (N,) for one output.
+        x_test: inputs to predict, shape (N_test, …); the training inputs by default.
+        order: 1, 2 or 3.
+        time: how long gradient flow lasts, a number or a list; to its end by default.
+        rates: learning rates, a tree like `params` or one number; those of an MLP, else 1, by default.
+        steps: number of steps of gradient descent, or a list of numbers, in place of a time.
+        learning_rate: η, the size of a step, at most 2 over the largest eigenvalue of H.
+
+    >>> net = MLP(widths=(2, 64, 1), activation="tanh")
+    >>> found = evolve(net, net.init(jax.random.key(0)), [[1.0, 0.0], [0.0, 1.0]], [0.5, -0.5], order=1)
+    >>> found.train.round(6).tolist(), bool(found.converged)
+    ([[0.5], [-0.5]], True)
+    """
+    order = _check.integer("order", order, at_least=1, at_most=3)
+    plan = schedule(time, steps, learning_rate)
+    params = jax.tree.map(_double, params)
+    if rates is None and isinstance(f, MLP):
+        rates = f.rates()
+    x = _inputs("x_train", x_train)
+    count = len(x)
+    if x_test is not None:
+        tests = _inputs("x_test", x_test)
+        if tests.shape[1:] != x.shape[1:]:
+            raise ValueError(f"x_test has inputs of shape {tests.shape[1:]}, but x_train has {x.shape[1:]}.")
+        x = np.concatenate([x, tests])
+    x = jnp.asarray(x)
+    model = flat(f, params)
+    outputs = jax.eval_shape(model.z, model.theta, x).shape[1]
+    y = targets(y_train, count, outputs)
+    if (entries := (len(x) * outputs) ** (order + 1)) > MOST:
+        raise ValueError(
+            f"order {order} holds {entries:.0e} numbers for {len(x) * outputs} outputs, at most {MOST:.0e}."
+        )
+    h = hierarchy(f, params, x, count, order, rates)
+    plan.check_stable(float(np.linalg.eigvalsh(np.asarray(h.H)[: y.size, : y.size])[-1]))
+    found = _run(h, jnp.asarray(y.ravel()), plan)
+    effect = None
+    if plan.learning_rate is not None and plan.steps is not None:
+        still = _run(h, jnp.asarray(y.ravel()), Schedule(plan.learning_rate * plan.steps.astype(float)))
+        effect = found.z - still.z
+
+    def outputs_of(z: np.ndarray, test: bool) -> np.ndarray:
+        split = z.reshape(*plan.shape, len(x), outputs)
+        return split[..., count:, :] if test and x_test is not None else split[..., :count, :]
+
+    def kernel_of(H: np.ndarray, *times: int) -> np.ndarray:
+        return H.reshape(*times, len(x), outputs, len(x), outputs).swapaxes(-3, -2)
+
+    before = np.asarray(h.H)
+    change = (found.H - before)[:, : y.size, : y.size]
+    reason = _reason(found, y.size)
+    if reason is not None:
+        message = f"training at order {order} did not get to its end: {reason}."
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    specification = {"f": f.to_dict() if isinstance(f, MLP) else getattr(f, "__name__", "a function"), "order": order}
+    specification |= {"x_train": np.asarray(x[:count]), "y_train": y, "x_test": np.asarray(x[count:])}
+    return Evolution(
+        train=outputs_of(found.z, False),
+        test=outputs_of(found.z, True),
+        H=kernel_of(before),
+        H_star=kernel_of(found.H, *plan.shape),
+        moved=(np.linalg.norm(change, axis=(1, 2)) / np.linalg.norm(before[: y.size, : y.size])).reshape(plan.shape),
+        order=order,
+        time=plan.time,
+        steps=plan.steps,
+        learning_rate=plan.learning_rate,
+        step_effect=None if effect is None else outputs_of(effect, True),
+        converged=found.reached.reshape(plan.shape),
+        reason=reason,
+        made=Made.by(
+            "neft.training.evolve", specification=specification | plan.to_dict(), tolerances={"step": TOLERANCE}
+        ),
+    )
+
+
+class _Found(NamedTuple):
+    # Outputs (moments, M), kernels (moments, M, M), and which moments were reached.
+    z: np.ndarray
+    H: np.ndarray
+    reached: np.ndarray
+
+
+_flow = jax.jit(flow)
+_descend = jax.jit(descend)
+
+
+def _run(h: Hierarchy, y: Any, plan: Schedule) -> _Found:
+    """The course at the moments of the plan, in their order, as NumPy arrays with an axis of moments."""
+    if h.dH is None:
+        return _linear(h, y, plan)
+    chosen: Any = plan.time if plan.steps is None else plan.steps
+    moments, where = np.unique(chosen, return_inverse=True)
+    if plan.steps is not None:
+        found = [_descend(h, y, jnp.asarray(moments), plan.learning_rate)]
+    else:
+        finite = moments[np.isfinite(moments)]
+        found = [_flow(h, y, jnp.asarray(finite))] if len(finite) else []
+        found += [_flow(h, y, None)] if len(finite) < len(moments) else []
+    z, H, reached = (
+        np.concatenate([np.asarray(part) for part in parts])[where.ravel()]
+        for parts in zip(*((course.state.z, course.H, course.reached) for course in found))
+    )
+    return _Found(z, H, reached)
+
+
+def _linear(h: Hierarchy, y: Any, plan: Schedule) -> _Found:
+    # With a kernel that stays as it is nothing needs to be integrated.
+    z, H, A = np.asarray(h.z), np.asarray(h.H), len(y)
+    moved = response(H[:, :A], H[:A, :A], plan, what="the NTK of the training inputs").A @ (z[:A] - np.asarray(y))
+    moved = moved.reshape(-1, len(z))
+    return _Found(z - moved, np.broadcast_to(H, (len(moved), *H.shape)), np.ones(len(moved), bool))
+
+
+def _reason(found: _Found, A: int) -> str | None:
+    if found.reached.all():
+        return None
+    lowest = float(np.linalg.eigvalsh(found.H[~found.reached][0][:A, :A])[0])
+    if lowest < 0:
+        return (
+            f"the truncated kernel lost positivity, and its smallest eigenvalue over the training set is {lowest:.3g}"
+        )
+    return f"{MOST_STEPS} steps of the integrator were not enough, since the smallest eigenvalue is {lowest:.3g}"
+
+
+def _inputs(name: str, x: Any) -> np.ndarray:
+    x = _check.array(name, x)
+    if x.ndim == 0 or 0 in x.shape:
+        raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input along its first axis.")
+    return x
+
+
+def _double(leaf: Any) -> Any:
+    kind = getattr(leaf, "dtype", None)
+    return jnp.asarray(leaf, np.float64) if kind is not None and jnp.issubdtype(kind, jnp.floating) else leaf

@@ -1,0 +1,211 @@
+"""What an ensemble of networks gives after training, with its corrections of order 1/width (theory.md 2.7)."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .. import _check, width
+from .._network import MLP
+from .._result import Made, Result, result
+from ._kernels import inputs, targets
+from ._response import PARTS, TENSORS, Corrections, corrections
+from ._schedule import Schedule, schedule
+from ._weights import Moment
+
+LARGE = 0.25
+"""Expansion parameter beyond which a first correction is not to be trusted."""
+
+SINGULAR = 1e-10
+"""Smallest eigenvalue of Θ over the training set, relative to the largest, that the expansion can be made with."""
+
+
+class ExpansionWarning(UserWarning):
+    """The corrections in 1/width are too large for the first of them to be trusted."""
+
+
+@result
+class FinitePrediction(Result):
+    """Mean and covariance of the trained outputs over initializations, to order 1/width.
+
+    `mean` is (N_test, n_L) and `cov` (N_test, n_L, N_test, n_L), with an axis in front for several moments;
+    `train_mean` and `train_cov` are the same for the training inputs. `infinite_mean` (N_test, n_L) and `infinite_cov`
+    (N_test, N_test) are infinite width. `mean_parts` and `cov_parts` hold what adds up to the difference, by its
+    origin: initial outputs (K₁), kernel fluctuations (Θ₁, A, B, D, F), dNTK (P, Q) and ddNTK (R, S, T, U).
+    `expansion` is the size of E[ΔHΘ⁻¹ΔHΘ⁻¹], about A/(n l²) for the smallest eigenvalue l of Θ over the training set,
+    which the series goes by, and `width` is n, that of the last hidden layer.
+    """
+
+    mean: Float[np.ndarray, "*times tests outputs"]
+    cov: Float[np.ndarray, "*times tests outputs tests outputs"]
+    train_mean: Float[np.ndarray, "*times N outputs"]
+    train_cov: Float[np.ndarray, "*times N outputs N outputs"]
+    infinite_mean: Float[np.ndarray, "*times tests outputs"]
+    infinite_cov: Float[np.ndarray, "*times tests tests"]
+    mean_parts: dict[str, Float[np.ndarray, "*times tests outputs"]]
+    cov_parts: dict[str, Float[np.ndarray, "*times tests outputs tests outputs"]]
+    expansion: float
+    width: int
+    time: Float[np.ndarray, "*times"] | None
+    steps: Int[np.ndarray, "*times"] | None
+    learning_rate: float | None
+    made: Made
+
+    @property
+    def std(self) -> Float[np.ndarray, "*times tests outputs"]:
+        """The standard deviation of each output, in the shape of `mean`."""
+        return np.sqrt(np.maximum(_variances(self.cov), 0.0))
+
+    @property
+    def correlation(self) -> Float[np.ndarray, "*times tests outputs outputs"]:
+        """Correlations between the outputs for one input, which infinite width forbids; 0 where nothing varies."""
+        same = np.einsum("...iaib->...iab", self.cov)
+        scale = np.sqrt(np.maximum(_variances(self.cov), 0.0))
+        scale = scale[..., :, None] * scale[..., None, :]
+        # Training inputs end on their targets: rounding must not become a correlation.
+        known = scale > 1e-12 * max(np.abs(self.infinite_cov).max(initial=0.0), 1e-300)
+        return np.divide(same, scale, out=np.zeros_like(same), where=known)
+
+
+def _variances(cov: np.ndarray) -> np.ndarray:
+    return np.einsum("...iaia->...ia", cov)
+
+
+def predict_finite(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    *,
+    time: Any = None,
+    steps: Any = None,
+    learning_rate: float | None = None,
+) -> FinitePrediction:
+    """Mean and covariance of networks trained on L = ½Σ(z-y)², to order 1/width: `predict` with order=1.
+
+    Arguments as in `predict`. With ΔH = H - Θ each output after training is z* = m₀ + Πz(0) + c₁ + c₂, where c₁ is of
+    first order in ΔH and c₂ of first order in ΔHΔH, dH and ddH; mean and covariance follow from the tensors of the
+    output layer that `width.statistics` gives (theory.md 2.7). For a time or a number of steps the response is
+    integrated or summed to it (docs/finite_width.md). An `ExpansionWarning` says when the series cannot be trusted.
+
+    >>> net = MLP(widths=(2, 64, 1), activation="tanh", C_b=0.1)
+    >>> found = predict_finite(net, [[1.0, 0.0]], [1.0], [[0.6, 0.8]])
+    >>> found.mean.shape, found.cov.shape, found.width
+    ((1, 1), (1, 1, 1, 1), 64)
+    """
+    x_train = inputs(net, "x_train", x_train)
+    y_train = targets(y_train, len(x_train), net.widths[-1])
+    x_test = None if x_test is None else inputs(net, "x_test", x_test)
+    plan = schedule(time, steps, learning_rate)
+    kinks = [kink for kink in net.activation.kinks if kink.order < 2]
+    if kinks:
+        raise ValueError(
+            f"activation is {net.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
+            f"derivative {kinks[0].order} of the activation jumps."
+        )
+    x = x_train if x_test is None else np.concatenate([x_train, x_test])
+    stats = width.statistics(net, x)
+    tensors = {name: np.asarray(getattr(stats, name))[-1] for name in TENSORS}
+    specification = {"net": net.to_dict(), "x_train": x_train, "y_train": y_train, "x_test": x_test}
+    return _predicted(tensors, y_train, net.widths[-2], plan, "neft.training.predict", specification)
+
+
+def predict_from_tensors(
+    tensors: Mapping[str, Any],
+    y_train: Any,
+    width: int,
+    *,
+    time: Any = None,
+    steps: Any = None,
+    learning_rate: float | None = None,
+) -> FinitePrediction:
+    """What `predict_finite` gives, from tensors of the output layer of one's own, such as estimated ones.
+
+    Args:
+        tensors: K, Theta, K1, Theta1 of shape (N+M, N+M) and A, B, D, F, P, Q, R, S, T, U of shape (N+M,)*4 over
+            training and test inputs, training inputs first, axes as in theory.md; with M = 0 the training inputs are
+            predicted.
+        y_train: targets, shape (N, O), or (N,) for one output; their number says where the training inputs end.
+        width: n, that of the last hidden layer, by which the tensors are divided.
+        time: as in `predict`.
+        steps: as in `predict`.
+        learning_rate: as in `predict`.
+
+    >>> tensors = {name: np.zeros((2,) * (2 if name[0] in "KT" and name != "T" else 4)) for name in TENSORS}
+    >>> predict_from_tensors(tensors | {"K": np.eye(2), "Theta": np.eye(2)}, [1.0], 32).mean.tolist()
+    [[0.0]]
+    """
+    y_train = targets(y_train, None, None)
+    plan = schedule(time, steps, learning_rate)
+    missing = [name for name in TENSORS if name not in tensors]
+    if missing:
+        raise ValueError(f"tensors lack {', '.join(missing)}, but must hold {', '.join(TENSORS)}.")
+    count = len(_check.array("Theta", tensors["Theta"], ndim=2))
+    if count < len(y_train):
+        raise ValueError(f"Theta has {count} rows, but y_train has {len(y_train)}, which come first.")
+    shapes = {name: (count,) * (2 if name in ("K", "Theta", "K1", "Theta1") else 4) for name in TENSORS}
+    arrays = {name: _check.array(name, tensors[name], shape=shapes[name]) for name in TENSORS}
+    n = _check.integer("width", width, at_least=1)
+    specification = {"y_train": y_train, "width": n}
+    return _predicted(arrays, y_train, n, plan, "neft.training.predict_from_tensors", specification)
+
+
+def _predicted(
+    tensors: Mapping[str, np.ndarray], y: np.ndarray, n: int, plan: Schedule, function: str, specification: dict
+) -> FinitePrediction:
+    train = len(y)
+    eigenvalues = np.linalg.eigvalsh(tensors["Theta"][:train, :train])
+    if eigenvalues[0] <= SINGULAR * eigenvalues[-1]:
+        raise ValueError(
+            f"the NTK of the training inputs has smallest eigenvalue {eigenvalues[0]:.3g} and largest "
+            f"{eigenvalues[-1]:.3g}, but order 1 divides by their products: leave out repeated inputs."
+        )
+    plan.check_stable(float(eigenvalues[-1]))
+    found = [corrections(tensors, y, moment) for moment in _moments(plan)]
+    expansion = found[0].expansion / n
+    if expansion > LARGE:
+        message = (
+            f"the expansion parameter is {expansion:.2g} at width {n}, so corrections of order 1/width are not to be "
+            f"trusted: it should be below {LARGE}, which needs width {int(np.ceil(expansion / LARGE * n))}."
+        )
+        warnings.warn(message, ExpansionWarning, stacklevel=4)
+
+    def gathered(get: Any) -> np.ndarray:
+        values = np.stack([get(one) for one in found])
+        return values.reshape(*plan.shape, *values.shape[1:])
+
+    rows = slice(train, None) if len(tensors["Theta"]) > train else slice(None)
+    A = slice(train)
+
+    def mean(one: Corrections, part: slice) -> np.ndarray:
+        return (one.mean + one.mean_correction / n)[part]
+
+    def cov(one: Corrections, part: slice) -> np.ndarray:
+        whole = np.einsum("ij,IJ->iIjJ", one.cov, np.eye(y.shape[1])) + one.cov_correction / n
+        return whole[part, :, part]
+
+    return FinitePrediction(
+        mean=gathered(lambda one: mean(one, rows)),
+        cov=gathered(lambda one: cov(one, rows)),
+        train_mean=gathered(lambda one: mean(one, A)),
+        train_cov=gathered(lambda one: cov(one, A)),
+        infinite_mean=gathered(lambda one: one.mean[rows]),
+        infinite_cov=gathered(lambda one: one.cov[rows, rows]),
+        mean_parts={part: gathered(lambda one, part=part: one.mean_parts[part][rows] / n) for part in PARTS},
+        cov_parts={part: gathered(lambda one, part=part: one.cov_parts[part][rows, :, rows] / n) for part in PARTS},
+        expansion=expansion,
+        width=n,
+        time=plan.time,
+        steps=plan.steps,
+        learning_rate=plan.learning_rate,
+        made=Made.by(function, specification=specification | plan.to_dict()),
+    )
+
+
+def _moments(plan: Schedule) -> list[Moment]:
+    if plan.steps is not None and plan.learning_rate is not None:
+        return [Moment(np.inf, int(T), plan.learning_rate) for T in np.atleast_1d(plan.steps)]
+    assert plan.time is not None
+    return [Moment(float(t)) for t in np.atleast_1d(plan.time)]

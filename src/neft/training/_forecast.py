@@ -1,0 +1,101 @@
+"""A prediction beside networks that were really trained."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import _check
+from .._network import MLP
+from .._result import Made, Result, result
+from ._ensemble import TrainedEnsemble, ensemble
+from ._kernels import inputs, targets
+from ._predict import predict
+
+
+@result
+class Forecast(Result):
+    """What theory says that trained networks give, and what trained networks gave.
+
+    `prediction` is what `predict` returned; `trained` is an ensemble, or None where none was asked for.
+    """
+
+    prediction: Result
+    trained: TrainedEnsemble | None
+    x_train: Float[np.ndarray, "trains features"]
+    y_train: Float[np.ndarray, "trains outputs"]
+    x_test: Float[np.ndarray, "tests features"]
+    widths: tuple[int, ...]
+    activation: str
+    order: int
+    made: Made
+
+    @property
+    def mean(self) -> Float[np.ndarray, "tests outputs"]:
+        """The predicted mean of each output."""
+        return self.prediction.mean  # type: ignore[attr-defined]
+
+    @property
+    def std(self) -> Float[np.ndarray, "tests outputs"]:
+        """The predicted standard deviation of each output."""
+        return self.prediction.std  # type: ignore[attr-defined]
+
+    @property
+    def apart(self) -> Float[np.ndarray, "tests outputs"] | None:
+        """The trained mean minus the predicted one, in standard errors of the former."""
+        return None if self.trained is None else (self.trained.mean - self.mean) / self.trained.stderr
+
+    def _shown(self):
+        yield "network", f"{'-'.join(map(str, self.widths))}, {self.activation}"
+        yield "training inputs", repr(len(self.x_train))
+        yield "test inputs", repr(len(self.x_test))
+        yield "order", repr(self.order)
+        yield "trained networks", repr(0 if self.trained is None else len(self.trained.good))
+
+
+def forecast(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any,
+    *,
+    time: Any = None,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    order: int = 0,
+    draws: int = 0,
+    key: Array | None = None,
+    dtype: Any = np.float32,
+) -> Forecast:
+    """What `predict` says, beside `draws` networks that are really trained the same way (at least 2, or none).
+
+    >>> net = MLP(widths=(1, 16, 1), activation="erf", C_b=0.3)
+    >>> forecast(net, [[-1.0], [1.0]], [0.0, 1.0], [[0.0]]).mean.shape
+    (1, 1)
+    """
+    x_train, x_test = inputs(net, "x_train", x_train), inputs(net, "x_test", x_test)
+    y_train = targets(y_train, len(x_train), net.widths[-1])
+    draws = _check.integer("draws", draws, at_least=0)
+    if draws == 1 or (draws and key is None):
+        given = "draws is 1" if draws == 1 else "key is missing"
+        raise ValueError(f"{given}, but trained networks need a key and at least two draws.")
+    plan: dict[str, Any] = {"time": time, "steps": steps, "learning_rate": learning_rate}
+    for name in ("time", "steps"):
+        if np.ndim(plan[name] or 0):
+            raise ValueError(f"{name} is {plan[name]!r}, but a forecast is for one moment.")
+    prediction = predict(net, x_train, y_train, x_test, order=order, **plan)
+    trained = None
+    if draws and key is not None:
+        trained = ensemble(net, x_train, y_train, x_test, draws=draws, key=key, dtype=dtype, **plan)
+    specification = {"net": net.to_dict(), "order": order, "draws": draws, **plan}
+    return Forecast(
+        prediction=prediction,
+        trained=trained,
+        x_train=x_train,
+        y_train=y_train,
+        x_test=x_test,
+        widths=net.widths,
+        activation=net.activation.name,
+        order=order,
+        made=Made.by("neft.training.forecast", specification=specification, key=key if draws else None),
+    )

@@ -1,0 +1,82 @@
+"""The kernels of training and test inputs, cut into the blocks that predictions are made of."""
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _check, width
+from .._network import MLP
+
+
+class Blocks(NamedTuple):
+    """K and Θ between the training inputs A (N of them) and the test inputs x (M).
+
+    Unless they are `apart`, the training inputs stand for the test inputs.
+    """
+
+    K_AA: np.ndarray
+    K_xA: np.ndarray
+    K_xx: np.ndarray
+    Theta_AA: np.ndarray
+    Theta_xA: np.ndarray
+    apart: bool
+
+
+def of_network(net: MLP, x_train: np.ndarray, x_test: np.ndarray | None) -> Blocks:
+    """Those of an infinitely wide network; without test inputs the training inputs stand for them."""
+    every = x_train if x_test is None else np.concatenate([x_train, x_test])
+    return _cut(*width.kernel(net, every), len(x_train))
+
+
+def of_matrices(K: Any, Theta: Any, count: int) -> Blocks:
+    """Those of matrices over training and test inputs, the `count` training inputs first."""
+    K, Theta = square("K", K, count), square("Theta", Theta, count)
+    if K.shape != Theta.shape:
+        raise ValueError(f"Theta has shape {Theta.shape}, but must have the shape {K.shape} of K.")
+    return _cut(K, Theta, count)
+
+
+def _cut(K: np.ndarray, Theta: np.ndarray, count: int) -> Blocks:
+    apart = len(K) > count
+    A, x = slice(count), slice(count, None) if apart else slice(None)
+    return Blocks(K[A, A], K[x, A], K[x, x], Theta[A, A], Theta[x, A], apart)
+
+
+def square(name: str, matrix: Any, count: int) -> np.ndarray:
+    """A symmetric matrix over at least `count` inputs."""
+    M = _check.array(name, matrix, ndim=2)
+    if M.shape[0] != M.shape[1] or len(M) < count:
+        raise ValueError(f"{name} has shape {M.shape}, but must be square with at least {count} rows, training first.")
+    if np.abs(M - M.T).max(initial=0.0) > 1e-8 * np.abs(M).max(initial=0.0):
+        raise ValueError(f"{name} differs from its transpose by {np.abs(M - M.T).max():g}, but must be symmetric.")
+    return M
+
+
+def inputs(net: MLP, name: str, x: Any) -> np.ndarray:
+    """At least one input of the network, shape (N, n_0)."""
+    x = _check.array(name, x, shape=(None, net.widths[0]))
+    if not len(x):
+        raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input.")
+    return x
+
+
+def targets(y: Any, count: int | None, outputs: int | None) -> np.ndarray:
+    """y_train of shape (N, n_L); one of shape (N,) counts as one output."""
+    y = _check.array("y_train", y, ndim=(1, 2))
+    if y.ndim == 1 and outputs in (1, None):
+        y = y[:, None]
+    y = _check.array("y_train", y, shape=(count, outputs))
+    if not y.size:
+        raise ValueError(f"y_train has shape {y.shape}, but must hold at least one target.")
+    return y
+
+
+def digest(*arrays: np.ndarray | None) -> str:
+    """SHA-256 of types, shapes and bytes: which data made a result, without holding it."""
+    found = hashlib.sha256()
+    for values in arrays:
+        if values is not None:
+            found.update(f"{values.dtype.str} {values.shape}\n".encode())
+            found.update(np.ascontiguousarray(values).data)
+    return found.hexdigest()

@@ -1,0 +1,147 @@
+"""What an infinitely wide network gives after training on half the squared error."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .. import _check
+from .._network import MLP
+from .._result import Made, Result, result
+from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
+from ._linear import CUTOFF, response
+from ._schedule import Schedule, schedule
+
+
+@result
+class Prediction(Result):
+    """Mean and covariance of the trained outputs over the ensemble of initializations, at one time or at several.
+
+    `mean` is (N_test, n_L) and `cov` (N_test, N_test), the same for each output; distinct outputs are independent. A
+    list of times puts an axis in front of both. `time` holds the times (infinite: to the end) or is None where `steps`
+    were asked for. `max_learning_rate` is the largest stable one, and `rank` the number of directions that were
+    learned, less than the number of training inputs where their kernel is singular.
+    """
+
+    mean: Float[np.ndarray, "*times tests outputs"]
+    cov: Float[np.ndarray, "*times tests tests"]
+    time: Float[np.ndarray, "*times"] | None
+    steps: Int[np.ndarray, "*times"] | None
+    learning_rate: float | None
+    max_learning_rate: float
+    rank: int
+    made: Made
+
+    @property
+    def std(self) -> Float[np.ndarray, "*times tests outputs"]:
+        """The standard deviation of each output, in the shape of `mean`."""
+        variance = np.maximum(np.diagonal(self.cov, axis1=-2, axis2=-1), 0.0)
+        return np.broadcast_to(np.sqrt(variance)[..., None], self.mean.shape)
+
+
+def predict(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    time: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    order: int = 0,
+    cutoff: float = CUTOFF,
+) -> Any:
+    """Mean and covariance of networks trained on L = ½Σ(z-y)², at infinite width or, with order=1, beside it.
+
+    At infinite width the outputs obey dz/dt = -Θ(z_A - y), so with A_t = Θ_xA Θ_AA⁻¹(1 - e^{-Θ_AA t})
+
+        mean = A_t y,    cov = K_xx + A_t K_AA A_tᵀ - A_t K_Ax - (A_t K_Ax)ᵀ
+
+    where K and Θ are those of `width.kernel` (theory.md 2.4; seed 004, 2. One-Layer Neural Networks, z*: "same trivial
+    statistics for infinite-width networks of any fixed depth"). T steps of size η put (1-ηΘ)^T for the exponential.
+    Where Θ_AA is singular to working precision, a `ConditionWarning` says so and the pseudo-inverse serves.
+
+    Args:
+        net: the specification. Learning rates are η λ_b and η λ_W/n_{l-1}; η = 1 for gradient flow.
+        x_train: training inputs, shape (N, n_0).
+        y_train: targets, shape (N, n_L), or (N,) for one output.
+        x_test: inputs to predict, shape (N_test, n_0); the training inputs by default.
+        time: how long gradient flow lasts, a number or a list; to its end by default.
+        steps: number of steps of gradient descent, or a list of numbers, in place of a time.
+        learning_rate: η, the size of a step; at most `max_learning_rate`.
+        order: 0 for infinite width (a `Prediction`), 1 with the corrections of order 1/width.
+        cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted.
+
+    >>> net = MLP(widths=(2, 64, 1), activation="erf", C_b=0.1)
+    >>> predict(net, [[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0]).mean.round(6).tolist()
+    [[1.0], [-1.0]]
+    """
+    order = _check.integer("order", order, at_least=0, at_most=1)
+    x_train = inputs(net, "x_train", x_train)
+    y_train = targets(y_train, len(x_train), net.widths[-1])
+    x_test = None if x_test is None else inputs(net, "x_test", x_test)
+    plan = schedule(time, steps, learning_rate)
+    if order == 1:
+        # The corrections need tensors of four inputs, which nobody waits for who does not ask.
+        from ._finite import predict_finite
+
+        return predict_finite(net, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
+    cutoff = _check.real("cutoff", cutoff, above=0.0)
+    specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
+    return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
+
+
+def predict_from_kernels(
+    K: Any,
+    Theta: Any,
+    y_train: Any,
+    time: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    cutoff: float = CUTOFF,
+) -> Prediction:
+    """What `predict` gives, from kernels of one's own.
+
+    Args:
+        K: covariance of the outputs at initialization over training and test inputs, shape (N+M, N+M), training inputs
+            first; with M = 0 the training inputs are predicted.
+        Theta: the NTK over the same inputs.
+        y_train: targets, shape (N, O) or (N,); their number says where the training inputs end.
+        time: as in `predict`.
+        steps: as in `predict`.
+        learning_rate: as in `predict`.
+        cutoff: as in `predict`.
+
+    >>> kernel = np.exp(-0.5 * np.subtract.outer([0.0, 1.0, 0.5], [0.0, 1.0, 0.5]) ** 2)
+    >>> predict_from_kernels(kernel, kernel, [1.0, 3.0]).mean.round(4).tolist()
+    [[2.1973]]
+    """
+    y_train = targets(y_train, None, None)
+    plan = schedule(time, steps, learning_rate)
+    cutoff = _check.real("cutoff", cutoff, above=0.0)
+    blocks = of_matrices(K, Theta, len(y_train))
+    specification = {"data": digest(*blocks[:5], y_train)}
+    return _predicted(blocks, y_train, plan, cutoff, "neft.training.predict_from_kernels", specification)
+
+
+def _predicted(
+    blocks: Blocks, y: np.ndarray, plan: Schedule, cutoff: float, function: str, specification: dict[str, Any]
+) -> Prediction:
+    A, rank, largest = response(blocks.Theta_xA, blocks.Theta_AA, plan, cutoff, "the NTK of the training inputs")
+    return Prediction(
+        mean=A @ y,
+        cov=covariance(blocks, A),
+        time=plan.time,
+        steps=plan.steps,
+        learning_rate=plan.learning_rate,
+        max_learning_rate=2 / largest if largest > 0 else np.inf,
+        rank=rank,
+        made=Made.by(function, specification=specification | plan.to_dict(), tolerances={"cutoff": cutoff}),
+    )
+
+
+def covariance(blocks: Blocks, A: np.ndarray) -> np.ndarray:
+    """K_xx + A K_AA Aᵀ - A K_Ax - (A K_Ax)ᵀ, the covariance of z_x - A z_A, for A of shape (*times, M, N)."""
+    half = A @ (blocks.K_AA @ A.mT / 2 - blocks.K_xA.T)
+    return blocks.K_xx + half + half.mT

@@ -1,0 +1,39 @@
+"""The largest learning rate with which gradient descent converges."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import _check, width
+from .._network import MLP
+from ._kernels import inputs, square
+from ._linear import largest_eigenvalue
+
+
+def max_learning_rate(net: Any, x_train: Any = None) -> float:
+    """2/λ_max(Θ_AA): the largest η with which gradient descent on L = ½Σ(z-y)² does not diverge (theory.md 2.4).
+
+    It multiplies the learning rates λ of the network. A loss that is a mean over N samples allows N times as much.
+
+    Args:
+        net: a network, whose kernel at infinite width is taken; or the NTK of any model on its training inputs,
+            shape (N, N) or, as `tangent.ntk` gives it, (N, N, O, O).
+        x_train: with a network, its training inputs, shape (N, n_0).
+
+    >>> max_learning_rate([[2.0, 0.0], [0.0, 0.5]])
+    1.0
+    """
+    if isinstance(net, MLP):
+        if x_train is None:
+            raise ValueError("x_train is missing, but a network's kernel needs its training inputs.")
+        Theta = width.kernel(net, inputs(net, "x_train", x_train))[1]
+    else:
+        if x_train is not None:
+            raise ValueError("x_train is given, but goes with a network and not with its NTK.")
+        Theta = _check.array("net", net, ndim=(2, 4))
+        if Theta.ndim == 4:
+            N, M, O, P = Theta.shape
+            Theta = Theta.transpose(0, 2, 1, 3).reshape(N * O, M * P)
+        Theta = square("net", Theta, 1)
+    largest = largest_eigenvalue(Theta)
+    return 2 / largest if largest > 0 else np.inf

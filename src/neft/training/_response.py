@@ -1,0 +1,117 @@
+"""Mean and covariance of trained outputs at order 1/n, from correlators of the output layer (docs/finite_width.md)."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ._pairings import Four, contract, correlators, permuted, projected
+from ._weights import Moment, weights
+
+PARTS = ("initial outputs", "kernel fluctuations", "dNTK", "ddNTK")
+"""Where a correction comes from: K₁; Θ₁, A, B, D, F; P, Q; R, S, T, U."""
+
+TENSORS = ("K", "Theta", "K1", "Theta1", "A", "B", "D", "F", "P", "Q", "R", "S", "T", "U")
+
+
+class Corrections(NamedTuple):
+    """Infinite width, and n times the corrections by where they come from; over all samples, training first."""
+
+    mean: Float[np.ndarray, "all O"]
+    cov: Float[np.ndarray, "all all"]
+    mean_parts: dict[str, Float[np.ndarray, "all O"]]
+    cov_parts: dict[str, Float[np.ndarray, "all O all O"]]
+    expansion: float
+
+    @property
+    def mean_correction(self) -> Float[np.ndarray, "all O"]:
+        """n(E[z] - its value at infinite width)."""
+        return np.sum(list(self.mean_parts.values()), axis=0)
+
+    @property
+    def cov_correction(self) -> Float[np.ndarray, "all O all O"]:
+        """n(cov z - its value at infinite width)."""
+        return np.sum(list(self.cov_parts.values()), axis=0)
+
+
+def corrections(tensors: Mapping[str, np.ndarray], y: Float[np.ndarray, "A O"], moment: Moment) -> Corrections:
+    """E[z(t)] and cov z(t) to order 1/n for the tensors of the output layer over training and test samples."""
+    K, Theta, K1, Theta1 = (tensors[name] for name in ("K", "Theta", "K1", "Theta1"))
+    train, O = y.shape
+    w, l, v = weights(moment, Theta, train)
+    X = correlators(tensors)
+    eye = np.eye(O)
+    u, Pi = v[:train].T @ y, w.initial
+    Kmn, PK = v.T @ K @ v, Pi @ K @ v
+    # E[ε_με_ν] over the initial outputs, axes (sample, output, sample, output).
+    KY = np.einsum("mn,MN->mMnN", Kmn, eye) + np.einsum("mM,nN->mMnN", u, u)
+    # E[ε_με_νε_ρ] = -uuu - Ku - Ku - Ku, and E[z_I ε_με_νε_ρ] with z_I = Πz.
+    cubic = -np.einsum("mMnN,rR->mMnNrR", KY, u)
+    for axes in ("mMrRnN", "rRnNmM"):
+        cubic -= np.einsum(f"mn,MN,rR->{axes}", Kmn, eye, u)
+
+    def corrected(X: Four, slots: str, *rest, out: str) -> np.ndarray:
+        return contract(X, slots, *rest, out=out, outputs=O)
+
+    HH = projected(X.HH, None, v, v, v)
+    mean_kernel = np.einsum("dbm,bm,mB->dB", w.H1, Theta1 @ v, u)
+    mean_kernel -= corrected(HH, "bmmn", w.HH, "dbmn", u, "nN", out="dB")
+    zzH = projected(X.zzH, None, v, None, v)
+    HxHw = projected(X.HH, None, v, None, v)
+    half = -corrected(zzH, "emxm", Pi, "ie", w.H1, "jxm", out="iEjX")
+    half -= np.einsum("im,jxm,xm,EX->iEjX", PK, w.H1, Theta1 @ v, eye)
+    half += corrected(HH, "xmmn", PK, "in", eye, "JN", w.HH, "jxmn", out="iJjX")
+    cov_kernel = _symmetric(half) + corrected(HxHw, "xmwn", w.H1, "ixm", w.H1, "jwn", KY, "mMnN", out="iXjW")
+
+    mean_d, half_d = np.zeros_like(mean_kernel), np.zeros_like(half)
+    both = X.dHz + permuted(X.dHz, (1, 0, 2, 3))
+    for weight, tensor in ((w.d, both), (w.dH, X.dHz)):
+        if weight is None:
+            continue
+        whole, inner = projected(tensor, None, v, v, None), projected(tensor, None, v, v, v)
+        mean_d -= corrected(inner, "bmnm", weight, "dbmn", u, "nN", out="dB")
+        mean_d -= corrected(inner, "bmnn", weight, "dbmn", u, "mM", out="dB")
+        half_d += corrected(whole, "xmne", weight, "jxmn", Pi, "ie", KY, "mMnN", out="iEjX")
+        half_d += corrected(inner, "xmnn", weight, "jxmn", PK, "im", eye, "IM", out="iIjX")
+        half_d += corrected(inner, "xmnm", weight, "jxmn", PK, "in", eye, "IN", out="iIjX")
+
+    mean_dd, half_dd = np.zeros_like(mean_kernel), np.zeros_like(half)
+    Y = X.I + X.II + permuted(X.II, (0, 2, 1, 3))
+    Z = X.I + X.II
+    terms = (
+        (w.Y, Y + permuted(Y, (1, 0, 2, 3))),
+        (w.Y0, Y),
+        (w.Z, Z + permuted(Z, (1, 0, 2, 3))),
+        (w.I, X.I),
+    )
+    for weight, tensor in terms:
+        if weight is None:
+            continue
+        inner = projected(tensor, None, v, v, v)
+        mean_dd -= corrected(inner, "bmnr", weight, "dbmnr", cubic, "mMnNrR", out="dB")
+        for one, other in (("m", "nr"), ("n", "mr"), ("r", "mn")):
+            pair = f"{other[0]}{other[0].upper()}{other[1]}{other[1].upper()}"
+            half_dd -= corrected(
+                inner, "xmnr", weight, "jxmnr", PK, f"i{one}", eye, f"I{one.upper()}", KY, pair, out="iIjX"
+            )
+
+    zero = np.zeros_like(mean_kernel)
+    initial = np.einsum("ij,IJ->iIjJ", Pi @ K1 @ Pi.T, eye)
+    return Corrections(
+        mean=(np.eye(len(Pi)) - Pi)[:, :train] @ y,
+        cov=Pi @ K @ Pi.T,
+        mean_parts=dict(zip(PARTS, (zero, mean_kernel, mean_d, mean_dd))),
+        cov_parts=dict(zip(PARTS, (initial, cov_kernel, _symmetric(half_d), _symmetric(half_dd)))),
+        expansion=_expansion(projected(HH, v), l, O),
+    )
+
+
+def _symmetric(half: np.ndarray) -> np.ndarray:
+    return half + half.transpose(2, 3, 0, 1)
+
+
+def _expansion(HH: Four, l: np.ndarray, O: int) -> float:
+    # ΔH Θ⁻¹ ΔH Θ⁻¹ on average, whose size relative to 1 is what the series goes by; symmetric in l^{-½}.
+    whole = contract(HH, "kmmn", 1 / l, "m", l**-0.5, "k", l**-0.5, "n", out="kKnN", outputs=O)[:, 0, :, 0]
+    return float(np.abs(np.linalg.eigvalsh((whole + whole.T) / 2)).max())

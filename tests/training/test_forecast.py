@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from helpers import one_sentence
+from typer.testing import CliRunner
+
+import neft
+from neft import MLP, plot, training
+from neft.cli import app
+from neft.report import tables
+
+X, Y, TEST = np.array([[-1.0], [0.2], [1.1]]), np.array([0.3, -0.4, 0.6]), np.linspace(-1.5, 1.5, 5)[:, None]
+
+
+@pytest.fixture(scope="module")
+def found():
+    net = MLP(widths=(1, 8, 1), activation="erf", C_b=0.4, C_W=1.2)
+    options = {"steps": 60, "learning_rate": 0.2, "draws": 6}
+    import jax
+
+    return training.forecast(net, X, Y, TEST, key=jax.random.key(0), **options)
+
+
+def test_a_forecast_holds_prediction_and_trained_networks(found, tmp_path):
+    assert found.mean.shape == found.std.shape == found.apart.shape == (5, 1)
+    assert found.trained.test.shape == (6, 5, 1)
+    found.save(tmp_path / "found.npz")
+    assert neft.load(tmp_path / "found.npz") == found
+
+
+def test_the_picture_shows_mean_spread_networks_and_targets(found):
+    axes = plot.draw(found).axes[0]
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["trained networks", "predicted mean ± 2 std", "training targets"]
+    line = next(line for line in axes.lines if line.get_label().startswith("predicted"))
+    np.testing.assert_allclose(line.get_ydata(), found.mean[:, 0])
+    assert sum(len(line.get_xdata()) == 5 for line in axes.lines) == 7
+
+
+def test_the_table_has_a_row_for_each_input(found):
+    (table,) = tables(found)
+    assert len(table.rows) == 5 and table.columns[-1] == "z-score"
+    assert float(table.rows[0][2]) == pytest.approx(found.mean[0, 0], rel=1e-3)
+    for other in (found.prediction, training.nngp_from_kernel(np.eye(3), [1.0, 2.0])):
+        (table,) = tables(other)
+        assert "±" in table.rows[0][-1]
+
+
+def test_the_command_predicts_from_a_file(tmp_path):
+    path, picture = tmp_path / "data.npz", tmp_path / "picture.svg"
+    np.savez(path, x_train=X[:, 0], y_train=Y, x_test=TEST[:, 0])
+    line = ["predict", str(path), "--activation", "erf", "--depth", "2", "--C-b", "0.4", "--plot", str(picture)]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, done.output
+    assert "infinite width" in done.output and picture.read_text().startswith("<?xml")
+    np.savez(path, x_train=X, y_train=Y)
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 2 and "holds no x_test" in done.output
+
+
+def test_the_command_predicts_bundled_data():
+    done = CliRunner().invoke(app, ["predict", "--train", "6", "--test", "2", "--activation", "relu", "--C-W", "2"])
+    assert done.exit_code == 0 and "Shown: 2 of 2 inputs, 3 of 10 outputs" in done.output, done.output
+
+
+def test_bad_input_gets_one_clear_sentence():
+    net = MLP(widths=(1, 8, 1))
+    with one_sentence("draws is 1"):
+        training.forecast(net, X, Y, TEST, draws=1)
+    with one_sentence("key is missing"):
+        training.forecast(net, X, Y, TEST, draws=4)
+    with one_sentence("for one moment"):
+        training.forecast(net, X, Y, TEST, time=[1.0, 2.0])
