@@ -61,7 +61,9 @@ def _forecast(found: Forecast) -> tuple[Table, ...]:
             )
     where = "infinite width" if found.order == 0 else f"order {found.order} in 1/width"
     title = f"Trained networks {' - '.join(map(str, found.widths))}, {found.activation}: {where}"
-    return (Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes)),)
+    table = Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes))
+    # The corrections have tables of their own.
+    return (table,) if found.order == 0 else (table, *tables(found.prediction))
 
 
 def _with_spread(mean: float, std: float) -> str:

@@ -1,6 +1,5 @@
 """One network through training, beyond the linear model: what its tangent kernels say about where it ends."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ from .. import _check
 from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from .._warn import warn
 from ..tangent._flat import Model, flat
 from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
 from ._hierarchy import Hierarchy, hierarchy
@@ -134,7 +134,7 @@ def evolve(
     reason = _reason(found, y.size)
     if reason is not None:
         message = f"training at order {order} did not get to its end: {reason}."
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn(message, ConvergenceWarning)
     specification = {"f": f.to_dict() if isinstance(f, MLP) else getattr(f, "__name__", "a function"), "order": order}
     specification |= {"x_train": np.asarray(x[:count]), "y_train": y, "x_test": np.asarray(x[count:])}
     return Evolution(

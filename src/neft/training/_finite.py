@@ -1,6 +1,5 @@
 """What an ensemble of networks gives after training, with its corrections of order 1/width (theory.md 2.7)."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from jaxtyping import Float, Int
 from .. import _check, width
 from .._network import MLP
 from .._result import Made, Result, result
+from .._warn import warn
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
@@ -34,8 +34,9 @@ class FinitePrediction(Result):
     `train_mean` and `train_cov` are the same for the training inputs. `infinite_mean` (N_test, n_L) and `infinite_cov`
     (N_test, N_test) are infinite width. `mean_parts` and `cov_parts` hold what adds up to the difference, by its
     origin: initial outputs (K₁), kernel fluctuations (Θ₁, A, B, D, F), dNTK (P, Q) and ddNTK (R, S, T, U).
-    `expansion` is the size of E[ΔHΘ⁻¹ΔHΘ⁻¹], about A/(n l²) for the smallest eigenvalue l of Θ over the training set,
-    which the series goes by, and `width` is n, that of the last hidden layer.
+    `expansion` is what the series goes by: the size of E[ΔHΘ⁻¹ΔHΘ⁻¹], about A/(n l²) for the smallest eigenvalue l of
+    Θ over the training set, or the largest of those parts in units of the outputs' and targets' size, whichever is
+    larger. `width` is n, that of the last hidden layer.
     """
 
     mean: Float[np.ndarray, "*times tests outputs"]
@@ -164,13 +165,13 @@ def _predicted(
         )
     plan.check_stable(float(eigenvalues[-1]))
     found = [corrections(tensors, y, moment) for moment in _moments(plan)]
-    expansion = found[0].expansion / n
+    expansion = max(found[0].expansion, *(_relative_size(one, tensors["K"], y) for one in found)) / n
     if expansion > LARGE:
         message = (
             f"the expansion parameter is {expansion:.2g} at width {n}, so corrections of order 1/width are not to be "
             f"trusted: it should be below {LARGE}, which needs width {int(np.ceil(expansion / LARGE * n))}."
         )
-        warnings.warn(message, ExpansionWarning, stacklevel=4)
+        warn(message, ExpansionWarning)
 
     def gathered(get: Any) -> np.ndarray:
         values = np.stack([get(one) for one in found])
@@ -202,6 +203,15 @@ def _predicted(
         learning_rate=plan.learning_rate,
         made=Made.by(function, specification=specification | plan.to_dict()),
     )
+
+
+def _relative_size(found: Corrections, K: np.ndarray, y: np.ndarray) -> float:
+    # n times the largest correction in units of what outputs and targets are like. A small eigenvalue of Θ enters the
+    # ddNTK's with its third power and more, so it may be large where kernels hardly fluctuate.
+    square = float(np.diagonal(K).mean() + (y**2).mean())
+    means = max(np.abs(part).max() for part in found.mean_parts.values())
+    variances = max(np.abs(_variances(part)).max() for part in found.cov_parts.values())
+    return max(means / np.sqrt(square), variances / square)
 
 
 def _moments(plan: Schedule) -> list[Moment]:
