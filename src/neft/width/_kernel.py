@@ -2,7 +2,7 @@
 
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,6 +84,13 @@ def _inputs(name: str, x: Any, net: MLP) -> np.ndarray:
     return x
 
 
+class _Inputs(NamedTuple):
+    # What a block of inputs gives to an expansion, by layer: √K, √⟨σ²⟩, and the terms of σ and σ'.
+    r: list[Any]
+    s: list[Any]
+    terms: list[Any]
+
+
 class _Job:
     # One kernel: what each input has by itself, and how tiles of pairs are made from that.
 
@@ -91,6 +98,7 @@ class _Job:
         self.net, self.act, self.dtype = net, net.activation, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
         self.rates = rates_of(net)
+        self.layer_rates = [Rates(*(jnp.asarray(v[l], dtype) for v in self.rates)) for l in range(net.depth)]
         self.diagonals = [self._diagonal(x1)] * 2 if x2 is None else [self._diagonal(x) for x in (x1, x2)]
         form = form_of(self.act)
         hidden = np.concatenate([one.K[:-1] for one in self.diagonals], axis=1)
@@ -109,7 +117,8 @@ class _Job:
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = 0 if self.expansion is None else 2 * self.expansion.terms
         per_block = self.size * (net.widths[0] * self.products.itemsize + net.depth * (16 + terms * dtype.itemsize))
-        self._side = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))(self._prepared)
+        kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
+        self._side, self._table = kept(self._prepared), kept(self._coefficients)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -161,69 +170,75 @@ class _Job:
             into[where, where] = values[-1, row]
 
     def _prepared(self, which: int, start: int, stop: int) -> Side:
-        one, x = self.diagonals[which], (self.x1, self.x2)[which][start:stop]
-        pad = lambda a: np.pad(a, ((0, 0), (0, self.size - (stop - start))), mode="edge")  # noqa: E731
-        K = pad(one.K[:, start:stop])
-        x = pad(x.T.astype(self.products)).T
-        return jax.tree.map(jnp.asarray, Side(x, np.sqrt(K), np.sqrt(pad(one.square[:, start:stop]))))
+        # Short blocks are filled up with their last input, so that compiled code sees one shape.
+        where = np.minimum(np.arange(start, start + self.size), stop - 1)
+        one, x = self.diagonals[which], (self.x1, self.x2)[which][where].astype(self.products, copy=False)
+        return Side(*map(jnp.asarray, (x, np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))))
+
+    def _coefficients(self, which: int, start: int, stop: int, terms: int) -> tuple["_Inputs", "_Inputs"]:
+        # For rows and for columns.
+        side = self._side(which, start, stop)
+        columns = self._expandable(np.asarray(side.r), np.asarray(side.s), terms)
+        return jax.tree.map(lambda values: jnp.asarray(values[..., None]), columns), jax.tree.map(jnp.asarray, columns)
+
+    def _expandable(self, r: np.ndarray, s: np.ndarray, terms: int) -> "_Inputs":
+        assert self.expansion is not None
+        table = self.expansion.table(r[:-1] ** 2, terms, self.dtype)
+        roots, squares = ([one.astype(self.dtype) for one in values] for values in (r, s))
+        return _Inputs(roots, squares, [self.expansion.cut(one) for one in table])
 
     def _by_program(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
-        side1 = self._side(0, row.start, row.stop)
-        side2 = self._side(0 if self.symmetric else 1, column.start, column.stop)
-        gram, near = products(side1, side2, self.rates)
-        real = slice(row.stop - row.start), slice(column.stop - column.start)
+        one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
+        side1, side2 = self._side(*one), self._side(*two)
         exact = self.kinked and self.dtype == np.float64
-        near = np.array(near)[real] if exact or self.expansion else np.empty((0, 0))
+        gram, near = products(side1, side2, self.rates, nearness=exact or self.expansion is not None)
+        real = slice(row.stop - row.start), slice(column.stop - column.start)
+        near = np.empty((0, 0)) if near is None else np.array(near)[real]
         if own and near.size:
             # These are done by themselves.
             np.fill_diagonal(near, 2.0)
         if self.expansion is not None:
-            return self._expanded(
-                np.asarray(gram), near, *(Side(None, *map(np.asarray, s[1:])) for s in (side1, side2))
-            )
+            return self._expanded(np.asarray(gram), near, one, two)
         made = tile(self.act, gram, side1, side2, self.rates, sharp=self.sharp, dtype=self.dtype)
-        found = [np.array(np.asarray(values)[real]) for values in made]
-        if exact:
-            for n in np.flatnonzero((near < _NEAR).any(axis=1)):
-                for values, again in zip(found, line(self.act, side1, int(n), side2, self.rates)):
-                    values[n] = np.asarray(again)[real[1]]
+        found = [np.asarray(values)[real] for values in made]
+        close = np.flatnonzero((near < _NEAR).any(axis=1)) if exact else ()
+        found = [np.array(values) for values in found] if len(close) else found
+        for n in close:
+            for values, again in zip(found, line(self.act, side1, int(n), side2, self.rates)):
+                values[n] = np.asarray(again)[real[1]]
         return found
 
-    def _expanded(self, gram: np.ndarray, near: np.ndarray, side1: Side, side2: Side) -> list[np.ndarray]:
+    def _expanded(self, gram: np.ndarray, near: np.ndarray, one: Any, two: Any) -> list[np.ndarray]:
         # As many terms as all but a few of the pairs ask for; those few get all there are.
         assert self.expansion is not None
         few = 0.005 * near.size
-        terms, reach = next(one for one in self.expansion.reaches if np.count_nonzero(near < 1 - one[1]) <= few)
+        terms, reach = next(pair for pair in self.expansion.reaches if np.count_nonzero(near < 1 - pair[1]) <= few)
         # Rows stand for one side's inputs, columns for the other's.
-        made = self._layers(gram, side1, side2, terms, np.s_[..., None], np.s_[..., None, :])
-        found = [np.array(values[: near.shape[0], : near.shape[1]]) for values in made]
+        made = self._layers(gram, self._table(*one, terms)[0], self._table(*two, terms)[1])
+        found = [values[: near.shape[0], : near.shape[1]] for values in made]
         rows, columns = np.nonzero(near < 1 - reach)
         if len(rows):
             # A power of two, so that compiled code is found again.
             many = 1 << (len(rows) - 1).bit_length()
             i, j = np.resize(rows, many), np.resize(columns, many)
-            side1, side2 = Side(None, side1.r[:, i], side1.s[:, i]), Side(None, side2.r[:, j], side2.s[:, j])
-            made = self._layers(gram[i, j], side1, side2, self.expansion.terms, np.s_[...], np.s_[...])
-            for values, again in zip(found, made):
+            sides = [
+                self._expandable(np.asarray(side.r)[:, where], np.asarray(side.s)[:, where], self.expansion.terms)
+                for side, where in ((self._side(*one), i), (self._side(*two), j))
+            ]
+            found = [np.array(values) for values in found]
+            for values, again in zip(found, self._layers(gram[i, j], *sides)):
                 values[rows, columns] = again[: len(rows)]
         return found
 
-    def _layers(
-        self, gram: np.ndarray, side1: Side, side2: Side, terms: int, as_row: Any, as_column: Any
-    ) -> list[np.ndarray]:
+    def _layers(self, gram: np.ndarray, one: "_Inputs", two: "_Inputs") -> list[np.ndarray]:
         assert self.expansion is not None
-        rates = [Rates(*(value[l].astype(self.dtype) for value in self.rates)) for l in range(self.net.depth)]
-        c = (self.rates.C_b[0] + self.rates.C_W[0] * gram).astype(self.dtype)
-        Theta = (self.rates.lambda_b[0] + self.rates.lambda_W[0] * gram).astype(self.dtype)
-        sides = []
-        for side, view in ((side1, as_row), (side2, as_column)):
-            table = self.expansion.table(side.r[:-1] ** 2, terms, self.dtype)
-            sides.append([values.astype(self.dtype)[view] for values in (side.r, side.s, table)])
-        (r1, s1, table1), (r2, s2, table2) = sides
+        first = [value[0] for value in self.rates]
+        c, Theta = ((constant + factor * gram).astype(self.dtype) for constant, factor in (first[:2], first[2:]))
         for l in range(self.net.depth - 1):
-            a, b = self.expansion.cut(table1[l]), self.expansion.cut(table2[l])
-            roots = (r1[l], r2[l]), (s1[l], s2[l]), (r1[l + 1], r2[l + 1])
-            c, Theta = layer(c, Theta, a, b, *roots, rates[l + 1], orders=self.expansion.orders)
+            roots = ((one.r[l], two.r[l]), (one.s[l], two.s[l]), (one.r[l + 1], two.r[l + 1]))
+            c, Theta = layer(
+                c, Theta, one.terms[l], two.terms[l], *roots, self.layer_rates[l + 1], orders=self.expansion.orders
+            )
         return [np.asarray(c), np.asarray(Theta)]
 
     def _by_quadrature(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:

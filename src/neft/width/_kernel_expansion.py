@@ -17,13 +17,13 @@ from ._kernel_pairs import Averages, next_pair
 from ._one_input import Rates
 
 _CHUNK = 40  # terms compiled in one piece
-_TERMS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # numbers of terms to choose from
+_TERMS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # to choose from
 _NODES = (20, 40)  # numbers of variances that may stand for many
 
 
 def over(K: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """f(K), an array whose last axis is that of K, from few values of f where they say it all."""
-    series = chebyshev(K, f)
+    series = chebyshev(K[None], f)[0]
     return f(K) if series is None else series(K)
 
 
@@ -37,33 +37,34 @@ class Chebyshev:
 
     def __call__(self, K: np.ndarray, terms: int | None = None) -> np.ndarray:
         """The values (…, n), or those of the first rows of the last axis but one."""
-        t = (np.log(K) - self.middle) / self.half if self.half else np.zeros_like(K)
+        t = (np.log(K) - self.middle) / max(self.half, 1e-300)
         chosen = self.coefficients if terms is None else self.coefficients[..., :terms, :]
         return chosen @ np.polynomial.chebyshev.chebvander(t, chosen.shape[-1] - 1).T
 
 
-def chebyshev(K: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> Chebyshev | None:
-    """The series of f between the least and the largest of these variances, as good as f itself.
+def chebyshev(K: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> list[Chebyshev | None]:
+    """For each row of variances (rows, N) the series of f between its least and its largest, as good as f itself.
 
     Averages are smooth functions of ln K, and a series is complete where its last coefficients are rounding. None where
-    the variances are few or reach too far.
+    the variances are few or reach too far. All rows together ask for f twice at most.
     """
-    low, high = float(K.min()), float(K.max())
-    if low <= 0 or not np.isfinite(high):
-        return None
-    middle, half = (np.log(high) + np.log(low)) / 2, (np.log(high) - np.log(low)) / 2
-    if half < 1e-14:
-        return Chebyshev(middle, 0.0, f(np.array([np.exp(middle)])))
-    for count in (n for n in _NODES if 2 * n < K.size):
+    low, high = K.min(axis=1), K.max(axis=1)
+    found: list[Chebyshev | None] = [None] * len(K)
+    for count in (n for n in _NODES if 2 * n < K.shape[1]):
+        left = [i for i, one in enumerate(found) if one is None and low[i] > 0 and np.isfinite(high[i])]
+        if not left:
+            break
         t = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+        middle, half = (np.log(high[left]) + np.log(low[left])) / 2, (np.log(high[left]) - np.log(low[left])) / 2
+        values = f(np.exp(middle[:, None] + half[:, None] * t).ravel())
         # Orthogonality at these nodes turns values into coefficients.
-        values = f(np.exp(middle + half * t))
-        coefficients = values @ (np.polynomial.chebyshev.chebvander(t, count - 1) * (2 / count))
-        coefficients[..., 0] /= 2
-        size = np.abs(coefficients)
-        if size[..., -3:].max() <= 1e-14 * size.max():
-            return Chebyshev(middle, half, coefficients)
-    return None
+        transform = np.polynomial.chebyshev.chebvander(t, count - 1) * (np.where(np.arange(count), 2, 1) / count)
+        for n, i in enumerate(left):
+            coefficients = values[..., n * count : (n + 1) * count] @ transform
+            size = np.abs(coefficients)
+            if size[..., -3:].max() <= 1e-14 * size.max():
+                found[i] = Chebyshev(float(middle[n]), float(half[n]), coefficients)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Expansion:
 
     def interpolated(self, K: np.ndarray) -> "Expansion":
         """The same, with series in ln K of the coefficients where there are many variances (L-1, N)."""
-        return dataclasses.replace(self, series=tuple(chebyshev(one, self._coefficients) for one in K))
+        return dataclasses.replace(self, series=tuple(chebyshev(K, self._coefficients)))
 
     def table(self, K: np.ndarray, terms: int, dtype: Any) -> np.ndarray:
         """The coefficients of σ and σ' at variances of shape (L-1, n), layer first: (L-1, 2, terms, n)."""
@@ -136,7 +137,7 @@ def expansion(act: Activation, K: np.ndarray, square: np.ndarray, rates: Rates, 
     # The smallest, the middle and the largest variance of each layer stand for all.
     order = np.argsort(K, axis=1)[:, [0, K.shape[1] // 2, -1]]
     variances, squares = (np.take_along_axis(values, order, axis=1) for values in (K, square))
-    for most in (128, _TERMS[-1]):
+    for most in (128, 512, _TERMS[-1]):
         rule = shared_rule(float(K.max()), (), act.length, most)
         assert rule is not None
         a, total = _both(act, variances.ravel(), rule, most)

@@ -69,9 +69,15 @@ def next_pair(
     return between(r1, r2, c, gap), lambda_b + lambda_W * mean.square + C_W * Theta * mean.slope
 
 
+@jax.custom_jvp
 def _at_least_zero(value: Array) -> Array:
     # Rounding must not make the root of it NaN, nor the cut change a derivative.
-    return value + lax.stop_gradient(jnp.maximum(value, 0) - value)
+    return jnp.maximum(value, 0)
+
+
+@_at_least_zero.defjvp
+def _(primals, tangents):
+    return _at_least_zero(*primals), tangents[0]
 
 
 def by_form(form: Form, pair: Pair) -> Averages:

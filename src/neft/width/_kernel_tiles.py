@@ -62,10 +62,12 @@ class Side(NamedTuple):
     s: Any
 
 
-@jax.jit
-def products(side1: Side, side2: Side, rates: Rates) -> tuple[Array, Array]:
-    """x₁·x₂/n_0, and 1 - |ρ| at layer 1, for a block of pairs in the dtype of the inputs: (n1, n2)."""
+@functools.partial(jax.jit, static_argnames="nearness")
+def products(side1: Side, side2: Side, rates: Rates, *, nearness: bool) -> tuple[Array, Array | None]:
+    """x₁·x₂/n_0, and 1 - |ρ| at layer 1 if asked for, of a block of pairs in the dtype of the inputs: (n1, n2)."""
     gram = side1.x @ side2.x.T / side1.x.shape[1]
+    if not nearness:
+        return gram, None
     scale = side1.r[0][:, None] * side2.r[0]
     rho = (rates.C_b[0] + rates.C_W[0] * gram) / jnp.where(scale > 0, scale, 1)
     return gram, jnp.maximum(1 - jnp.abs(rho), 0).astype(gram.dtype)
