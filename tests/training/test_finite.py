@@ -25,6 +25,12 @@ SLOW = [pytest.param(m, marks=() if m.steps else pytest.mark.slow, id=name) for 
 rng = np.random.default_rng(3)
 
 
+@pytest.fixture(autouse=True)
+def _the_same_numbers_in_every_order():
+    global rng
+    rng = np.random.default_rng(3)
+
+
 def positive(size):
     root = rng.normal(size=(size, size))
     return root @ root.T / size + np.eye(size)
@@ -106,7 +112,7 @@ def test_the_response_to_second_order_is_that_of_the_hierarchy(moment):
         dd = np.einsum("dmn,m,n->d", two, e, e) - np.einsum("dmnr,m,n,r->d", three, e, e, e)
         for s1, s2, power in ((1.0, 0.0, 3), (0.0, 1.0, 4)):
             errors = []
-            for s in (0.04, 0.02):
+            for s in (0.08, 0.04):
                 h = Hierarchy(z, spread(Theta, O) + s1 * s * change, *(0.1 * s2 * s**2 * T for T in cut))
                 course = _end(Hierarchy(*map(jnp.asarray, h)), jnp.asarray(y), moment)
                 response = start + s1 * (-s * H1 + s**2 * HH) + 0.1 * s2 * s**2 * dd

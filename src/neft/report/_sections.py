@@ -2,6 +2,7 @@
 
 from ._about import about
 from ._activations import activations
+from ._after_training import after_training
 from ._averages import averages
 from ._claims import claims
 from ._data import data
@@ -13,6 +14,7 @@ SECTIONS = (
     ("Activations", activations),
     ("Gaussian averages", averages),
     ("A network at initialization", network),
+    ("After training", after_training),
     ("Data", data),
     ("Claims", claims),
     ("How this page was made", made),
