@@ -45,7 +45,7 @@ def test_a_classifier_is_trained_and_expanded(own, tmp_path):
     line = ("action", own / "data.npz", "--preprocess", "none", "--hidden", "4", "--epochs", "2", "--split", "train")
     done = run(*line, "--resume", tmp_path / "r.npz", "--plot", tmp_path / "a.png")
     assert done.exit_code == 0, done.stderr
-    assert "scales at θ*" in done.stdout and (tmp_path / "r.npz").exists()
+    assert "rms U" in done.stdout and (tmp_path / "r.npz").exists()
 
 
 def test_what_is_not_parameters_is_refused(own):
@@ -58,6 +58,13 @@ PICTURES = {
     "convergence": lambda p, d: action.convergence(p, d, order=6, points=5, bound=0.5),
     "elements": lambda p, d: action.elements(p, d),
     "fit": lambda p, d: action.fit(d, d, hidden=2, epochs=1),
+    "sizes": lambda p, d: action.Sizes(
+        features=(1, 4),
+        hidden=(2, 4, 8),
+        **dict.fromkeys(("loss", "share_UW", "share_UWW"), np.array([[0.9, 0.8, 0.7], [0.8, 0.5, 0.3]])),
+        **dict.fromkeys(("exponent", "floor", "error"), np.array([0.2, 0.5])),
+        made=neft.Made.by("test"),
+    ),
 }
 
 

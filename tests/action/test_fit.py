@@ -139,3 +139,14 @@ def test_more_data_move_the_stop_to_later_steps(blobs):
     early, late = (found[size].minimum or 300 for size in (30, 300))
     assert early < late
     assert found[300].evaluation.min() < found[30].evaluation.min()
+
+
+def test_the_curvature_is_that_at_the_least_evaluation_loss():
+    def training(w):
+        return jnp.sum((w - 2.0) ** 2 + 0.1 * w**4)
+
+    monitor = action.StoppingMonitor(training, lambda w: jnp.sum((w - 0.5) ** 2))
+    end = monitor.follow(jnp.zeros(1), optax.sgd(0.02), steps=60, rate=0.02)
+    report = monitor.report()
+    # S_T'' = 2 + 1.2 w², and S_E is least next to w = 0.5.
+    assert report.curvature == pytest.approx(2.3, abs=0.1) and float(2 + 1.2 * end[0] ** 2) > 3

@@ -52,7 +52,7 @@ def parsed(written):
 
 
 def test_no_section_fails(written):
-    assert [section.failure for section in written[0].sections] == [None] * 7
+    assert [section.failure for section in written[0].sections] == [None] * 8
 
 
 def test_it_is_well_formed(parsed):

@@ -14,8 +14,10 @@ from .. import _check
 from .._activation import Activation
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._progress import track
 from .._result import Made, Result, result
 from ._along import log_mean_exp, logit_series
+from ._exclusion import free_of_zeros
 from ._expand import describe
 from ._model import Parameters, Samples, homogeneous, parameters, samples, smooth_at_zero
 
@@ -24,6 +26,7 @@ _TOLERANCE = 1e-9
 # Angles on a half circle, dense next to the imaginary axis, where the poles are.
 _NEAR = np.geomspace(1e-7, math.pi / 2, 1000)
 _ANGLES = np.unique(np.concatenate([np.linspace(0, math.pi, 1001), math.pi / 2 - _NEAR, math.pi / 2 + _NEAR]))
+_EXAMINED = 10
 _SHIFTS = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3)
 
 ZERO, POLE, NOTHING = "zero of a partition function", "singularity of the activation", "nothing"
@@ -35,8 +38,10 @@ class Radius(Result):
 
     `pole` is the activation's bound, its nearest singularity over max|Wz+b| (infinite for an entire one). `zero` is the
     nearest zero t of a partition function Σ_α e^{f_α(t)} that was found, with its distance and the sample it belongs
-    to; `verified` says that the argument principle finds no nearer one for the samples that were looked at
-    (`candidates`, chosen by the growth of their own series). The radius is the smaller of the two.
+    to. The radius is the smaller of the two.
+
+    Of the `samples`, `searched` were searched for zeros, and `excluded` have none within 0.999 of the radius by a bound
+    on their logits; `verified` says that the argument principle counts none there for any of the others either.
     """
 
     radius: float
@@ -45,7 +50,9 @@ class Radius(Result):
     zero_distance: float
     zero: tuple[float, float] | None
     sample: int | None
-    candidates: int
+    samples: int
+    searched: int
+    excluded: int
     verified: bool
     activation: str
     made: Made
@@ -59,7 +66,8 @@ def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int 
         params: as for `expand`.
         data: as for `expand`.
         activation: as for `expand`.
-        candidates: how many samples are searched for zeros, those whose own series grows fastest.
+        candidates: how many samples are searched for zeros first, those whose own series grow fastest. Of the others,
+            those that a bound does not exclude are examined with the argument principle, ten times as many at most.
 
     >>> theta = dict(U=[[1.0], [0.0]], c=[0.0, 0.0], W=[[1.0]], b=[0.0])
     >>> found = radius(theta, ([[1.0], [-1.0]], [0, 1]), activation="linear")
@@ -76,8 +84,7 @@ def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int 
         pole = math.inf
     else:
         pole = act.singularity / reach if reach > 0 else math.inf
-    chosen = np.argsort(growth)[:candidates]
-    nearest, owner, verified = _nearest_zero(theta, data, act, chosen, pole)
+    nearest, owner, searched, free, verified = _nearest_zero(theta, data, act, np.argsort(growth), candidates, pole)
     distance = math.inf if nearest is None else abs(nearest)
     bound = min(pole, distance)
     return Radius(
@@ -87,7 +94,9 @@ def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int 
         zero_distance=float(distance),
         zero=None if nearest is None else (float(nearest.real), float(abs(nearest.imag))),
         sample=owner,
-        candidates=len(chosen),
+        samples=len(data.m),
+        searched=searched,
+        excluded=free,
         verified=verified,
         activation=act.name,
         made=Made.by("neft.action.radius", specification=describe(theta, source, act) | {"candidates": candidates}),
@@ -155,21 +164,37 @@ def _sample_series(act: Activation):
 
 
 def _nearest_zero(
-    theta: Parameters, data: Samples, act: Activation, chosen: np.ndarray, pole: float
-) -> tuple[complex | None, int | None, bool]:
-    best, owner = None, None
-    functions = {int(i): _partition(theta, data.z[i], act) for i in chosen}
-    for i, Z in functions.items():
-        h = np.abs(np.asarray(data.z[i], np.float64) @ theta.W.T + theta.b)
-        own = act.singularity / h.max() if math.isfinite(pole) and h.max() > 0 else math.inf
-        for t in _zeros(Z, _starts(theta, data.z[i], act, own)):
+    theta: Parameters, data: Samples, act: Activation, ranked: np.ndarray, candidates: int, pole: float
+) -> tuple[complex | None, int | None, int, int, bool]:
+    """The nearest zero, its sample, how many samples were searched and excluded, and whether that covers them all."""
+    best, owner, searched = None, None, 0
+
+    def search(i: int) -> None:
+        nonlocal best, owner, searched
+        searched += 1
+        h = np.abs(np.asarray(data.z[i], np.float64) @ theta.W.T + theta.b).max()
+        own = act.singularity / h if math.isfinite(pole) and h > 0 else math.inf
+        for t in _zeros(_partition(theta, data.z[i], act), _starts(theta, data.z[i], act, own), own):
             if abs(t) < own * (1 - 1e-12) and (best is None or abs(t) < abs(best)):
                 best, owner = t, i
+
+    for i in track(ranked[:candidates], "zeros"):
+        own = data._replace(z=data.z[i : i + 1], m=data.m[i : i + 1])
+        if best is None or not free_of_zeros(theta, own, act, abs(best))[0]:
+            search(int(i))
     limit = min(pole, math.inf if best is None else abs(best))
     if math.isinf(limit):
-        return best, owner, False
-    inside = {i: _winding(Z, 0.999 * limit) for i, Z in functions.items()}
-    return best, owner, not any(inside.values())
+        return best, owner, searched, 0, False
+    free = free_of_zeros(theta, data, act, 0.999 * limit)
+    doubtful = [int(i) for i in ranked if not free[i]]
+    verified = len(doubtful) <= _EXAMINED * candidates
+    for i in track(doubtful[: _EXAMINED * candidates], "argument principle"):
+        Z = _partition(theta, data.z[i], act)
+        if _winding(Z, 0.999 * limit):
+            search(i)
+            limit = min(pole, math.inf if best is None else abs(best))
+            verified = verified and not _winding(Z, 0.999 * limit)
+    return best, owner, searched, int(free.sum()), verified
 
 
 def _starts(theta: Parameters, z: np.ndarray, act: Activation, pole: float) -> np.ndarray:
@@ -214,17 +239,21 @@ def _partition(theta: Parameters, z: np.ndarray, act: Activation) -> Callable[[n
     return Z
 
 
-def _zeros(Z: Callable, starts: np.ndarray) -> np.ndarray:
-    # Newton's method with a numerical derivative, from all starts at once.
-    t = starts.copy()
+def _zeros(Z: Callable, starts: np.ndarray, reach: float) -> np.ndarray:
+    # Newton's method with a numerical derivative, from all starts at once, each until it stands still or leaves.
+    t = starts[np.isfinite(starts)]
+    moving = np.ones(len(t), bool)
     for _ in range(40):
-        step = 1e-6 * np.abs(t) + 1e-12
+        at = t[moving]
+        step = 1e-6 * np.abs(at) + 1e-12
         with np.errstate(all="ignore"):
-            slope = (Z(t + step) - Z(t - step)) / (2 * step)
-            change = Z(t) / slope
+            change = Z(at) * 2 * step / (Z(at + step) - Z(at - step))
         size = np.abs(change)
-        change = np.where(size > 0.2 * np.abs(t), change * 0.2 * np.abs(t) / np.where(size > 0, size, 1), change)
-        t = np.where(np.isfinite(change), t - change, t)
+        change = np.where(size > 0.2 * np.abs(at), change * 0.2 * np.abs(at) / np.where(size > 0, size, 1), change)
+        t[moving] = np.where(np.isfinite(change), at - change, at)
+        moving[moving] = np.isfinite(change) & (size > 1e-14 * np.abs(at)) & (np.abs(at) < 3 * reach)
+        if not moving.any():
+            break
     with np.errstate(all="ignore"):
         slope = (Z(t * (1 + 1e-6)) - Z(t * (1 - 1e-6))) / (2e-6 * t)
         good = np.isfinite(t) & (np.abs(Z(t) / slope) < _TOLERANCE * np.abs(t))

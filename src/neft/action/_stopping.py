@@ -24,7 +24,7 @@ class Stopping(Result):
     ∇S_E·Δθ for the step taken next (`drift`). The stops are the observations at which alignment turns negative and
     drift positive, `minimum` is that of S_E; None where it did not happen. `trusted` says whether the rule of equation
     7 may be trusted, and `reason` why: the batch is full and the step below 2/λ_max, with λ_max the largest curvature
-    of S_T.
+    of S_T where S_E is least.
     """
 
     training: Float[np.ndarray, " steps"]
@@ -91,16 +91,20 @@ class StoppingMonitor:
         steps = _check.integer("steps", steps, at_least=1)
         self._rate, self._full = rate, batches is None
         state = optimizer.init(params)
+        least, kept = np.inf, params
         for i in track(range(steps), "steps"):
             first, second, gradient, other = _observed(self._training, self._evaluation, params)
             alignment = float(_dot(gradient, other))
+            # The curvature counts where the rule is applied: it grows on during training.
+            if float(second) < least:
+                least, kept = float(second), params
             if batches is not None:
                 gradient = jax.grad(batches(i))(params)
             update, state = optimizer.update(gradient, state, params)
             self._rows.append((float(first), float(second), alignment, float(_dot(other, update))))
             params = optax.apply_updates(params, update)
         if rate is not None:
-            self._curvature = largest_curvature(self._training, params)
+            self._curvature = largest_curvature(self._training, kept)
         self.observe(params)
         return params
 

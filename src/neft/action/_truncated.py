@@ -14,7 +14,7 @@ from .. import _check
 from .._activation import Activation
 from .._precision import float64
 from .._result import Made, Result, result
-from . import _closed
+from . import _along, _closed
 from ._expand import describe
 from ._model import LETTERS, Parameters, Samples, homogeneous, parameters, samples, smooth_at_zero
 from ._moments import moments
@@ -82,16 +82,18 @@ class Boundedness(Result):
 def boundedness(
     data: Any, order: int, *, activation: Any = "silu", hidden: int = 2, tries: int = 8, key: Array | None = None
 ) -> Boundedness:
-    """Whether the action truncated at an order from 2 to 4 is bounded from below.
+    """Whether the action truncated at an order from 2 on is bounded from below.
 
-    Order 2 is decided exactly: J·UW is a product of two free matrices, so it is unbounded unless J vanishes. At higher
-    orders a direction with a negative leading form is looked for: explicit ones first, then by descent on the sphere.
+    Order 2 is decided exactly: σ'(0) J·UW is a product of two free matrices, so it is unbounded unless it vanishes. At
+    an odd order S(-θ) = -S(θ), so that one of ±θ runs to minus infinity for every θ at which it does not vanish. At an
+    even order n > 2 the parts of c alone and of c U b^(n-2), which has either sign, are tried before random directions
+    and, up to order four, descent on the sphere.
 
     >>> found = boundedness(([[1.0], [-1.0]], [0, 1]), 2)
     >>> found.bounded, bool(found.values[-1] < -100)
     (False, True)
     """
-    order = _check.integer("order", order, at_least=2, at_most=_closed.HIGHEST)
+    order = _check.integer("order", order, at_least=2)
     hidden = _check.integer("hidden", hidden, at_least=1)
     act, source = smooth_at_zero(activation), data
     if homogeneous(act):
@@ -99,8 +101,12 @@ def boundedness(
     data = samples(data)
     found = None
     for theta in _candidates(data, act, hidden, tries, jax.random.key(0) if key is None else key, order):
-        S = by_order(theta, data, act, order)
-        top = next((n for n in range(order, 0, -1) if abs(S[n]) > 1e-12), 0)
+        S = _along.coefficients(theta, data, act, order)[0]
+        # What a direction reaches at 100 times itself: terms that do not matter there are rounding.
+        sizes = np.abs(S) * 100.0 ** np.arange(order + 1)
+        top = next((n for n in range(order, 0, -1) if sizes[n] > 1e-9 * sizes.max()), 0)
+        if top % 2 and S[top] > 0:
+            theta, S = theta.scaled(U=-1, W=-1, b=-1, c=-1), S * (-1.0) ** np.arange(order + 1)
         if top and S[top] < 0 and (found is None or top > found[1]):
             found = (theta, top, S)
         if top == order and S[top] < 0:
@@ -110,6 +116,8 @@ def boundedness(
     if found is not None:
         theta, top, S = found
         bounded, certificate = False, f"S_{top} is negative along the direction, and nothing of higher order is there"
+    elif order == 2 and act.taylor(1)[1] == 0:
+        bounded, certificate = True, "σ'(0) = 0, and δ/M - 1/M² is positive semi-definite"
     elif order == 2 and not np.abs(np.concatenate([J.ravel() for J in moments(data[:2], 1).J])).max() > 1e-14:
         bounded, certificate = True, "J vanishes, and δ/M - 1/M² is positive semi-definite"
     else:
@@ -128,13 +136,6 @@ def boundedness(
             "neft.action.boundedness", specification={"order": order, **_known(source), "activation": act.name}
         ),
     )
-
-
-def by_order(theta: Parameters, data: Samples, act: Activation, order: int) -> np.ndarray:
-    """S_0 … S_order (order ≤ 4) of parameters of any hidden width."""
-    S = np.array(_orders(act, order)(theta, np.asarray(data.z, np.float64), data.m))
-    S[0] = math.log(data.classes)
-    return S
 
 
 @functools.lru_cache(maxsize=16)
@@ -156,15 +157,33 @@ def _orders(act: Activation, order: int):
 def _candidates(data: Samples, act: Activation, hidden: int, tries: int, key: Array, order: int):
     M, E = data.classes, data.z.shape[1]
     zero = Parameters(np.zeros((M, hidden)), np.zeros((hidden, E)), np.zeros(hidden), np.zeros(M))
-    # Half of the classes up, half down: the kurtosis of two points is negative, and so is S_4.
-    yield zero._replace(c=np.where(np.arange(M) < M // 2, 1.0, -1.0) * (order == 4))
+    s = act.taylor(order)
+    if order > 2:
+        # Half of the classes up, half down: the kurtosis of two points is negative, and so is S_4.
+        yield zero._replace(c=np.where(np.arange(M) < M // 2, 1.0, -1.0))
+        # With U of second and c of first order in something small, c U b^(n-2) is the largest part of S_n.
+        v = np.where(np.arange(M) == 0, 1.0, np.where(np.arange(M) == 1, -1.0, 0.0))
+        b = act.singularity if 0 < act.singularity < math.inf else 1.0
+        sign = -np.sign(s[order - 2]) or -1.0
+        yield zero._replace(U=_column(0.01 * sign * v, hidden), b=b * (np.arange(hidden) == 0), c=0.1 * v)
     u, _, v = np.linalg.svd(moments(data[:2], 1).J[1])
-    sign = -np.sign(act.taylor(1)[1]) or -1.0
+    sign = -np.sign(s[1]) or -1.0
     steepest = zero._replace(U=_column(sign * u[:, 0], hidden), W=_column(v[0], hidden).T)
     yield steepest
     yield steepest._replace(U=-steepest.U)
     for i in range(tries):
+        drawn = _drawn(zero, jax.random.fold_in(key, i))
+        yield drawn
+        # With small U what is linear in it rules, and a sign is free.
+        yield drawn._replace(U=0.01 * drawn.U, c=0 * drawn.c)
+        yield drawn._replace(U=-0.01 * drawn.U, c=0 * drawn.c)
+    for i in range(tries if order <= _closed.HIGHEST else 0):
         yield _descended(zero, data, act, order, jax.random.fold_in(key, i))
+
+
+def _drawn(zero: Parameters, key: Array) -> Parameters:
+    keys = jax.random.split(key, 4)
+    return Parameters(*(np.asarray(jax.random.normal(k, leaf.shape)) for k, leaf in zip(keys, zero)))
 
 
 def _column(values: np.ndarray, hidden: int) -> np.ndarray:
@@ -173,8 +192,7 @@ def _column(values: np.ndarray, hidden: int) -> np.ndarray:
 
 def _descended(zero: Parameters, data: Samples, act: Activation, order: int, key: Array) -> Parameters:
     # Descent of S_order on the unit sphere.
-    keys = jax.random.split(key, 4)
-    theta = Parameters(*(jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, zero)))
+    theta = _drawn(zero, key)
     z, m = jnp.asarray(data.z, jnp.float64), data.m
     run = _orders(act, order)
     slope = jax.jit(jax.grad(lambda theta: run(theta, z, m)[order]))

@@ -3,11 +3,13 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from ..action import Analysis, Convergence, Elements, Expansion, Fit, Stopping
-from ._style import COLOURS, look, panel, styled
+from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping
+from ._style import COLOURS, INK, look, panel, styled
 
 _SHOWN = 4
+_SUMS = (look(1, 1), look(2, 2), look(3, 3), look(1, 3))
 
 
 @styled
@@ -36,9 +38,41 @@ def elements(found: Elements) -> Figure:
 
 @styled
 def training(found: Fit) -> Figure:
-    """The training and the evaluation loss by epoch, and the epoch that was kept."""
-    figure, axes = panel("Early stopping", "epoch", "loss")
-    _training(axes, found.training_loss, found.evaluation_loss, found.best)
+    """The training and the evaluation loss by epoch with the epoch that was kept, and the scales of the letters."""
+    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.set(title="Early stopping", xlabel="epoch", ylabel="loss")
+    _training(left, found.training_loss, found.evaluation_loss, found.best)
+    right.set(title="Scales of the parameters", xlabel="epoch", ylabel="root mean square")
+    for i, (name, values) in enumerate(found.scales.items()):
+        right.plot(values, label=name, **look(i, i))
+    right.axvline(found.best, color=INK, linewidth=0.8, linestyle=":")
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.set_ylim(bottom=0)
+    right.legend(fontsize=8)
+    return figure
+
+
+@styled
+def sizes(found: Sizes) -> Figure:
+    """The optimized loss against the hidden size with its power law, and the share of UWW, for each input size."""
+    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.set(
+        title="Optimized loss", xlabel="hidden units H", ylabel="evaluation loss at θ*", xscale="log", yscale="log"
+    )
+    right.set(title="Domination", xlabel="hidden units H", ylabel="share of UWW in S$_3$", xscale="log", ylim=(0, 1.03))
+    for i, (E, loss, share) in enumerate(zip(found.features, found.loss, found.share_UWW, strict=True)):
+        label = f"E = {E}, exponent {found.exponent[i]:.2f}"
+        left.plot(found.hidden, loss, marker="o", markersize=3.5, label=label, **look(i, i))
+        right.plot(found.hidden, share, marker="o", markersize=3.5, label=f"E = {E}", **look(i, i))
+    for axes in (left, right):
+        axes.set_xticks(found.hidden, [str(h) for h in found.hidden])
+        axes.minorticks_off()
+        axes.legend(fontsize=8)
+    least, most = float(found.loss.min()), float(found.loss.max())
+    ticks = [v for v in (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0) if 0.8 * least < v < 1.2 * most]
+    left.set_yticks(ticks, [f"{v:g}" for v in ticks])
     return figure
 
 
@@ -47,11 +81,10 @@ def stopping(found: Stopping) -> Figure:
     """The losses by step, and where each rule stops."""
     figure, axes = panel("Early stopping", "step", "loss")
     _training(axes, found.training, found.evaluation, found.minimum)
-    for i, (stop, label) in enumerate(
-        ((found.stop_by_alignment, "∇S_T·∇S_E = 0"), (found.stop_by_drift, "∇S_E·Δθ = 0")), start=2
-    ):
+    rules = ((found.stop_by_alignment, "∇S$_T$·∇S$_E$ = 0"), (found.stop_by_drift, "∇S$_E$·Δθ = 0"))
+    for i, (stop, label) in enumerate(rules, start=2):
         if stop is not None:
-            axes.axvline(stop, label=label, linewidth=1.2, **look(i, i))
+            axes.axvline(stop, label=f"{label} at {stop}", linewidth=1.2, **look(i, i))
     axes.legend(fontsize=8)
     return figure
 
@@ -88,26 +121,33 @@ def _terms(axes: Axes, found: Expansion) -> None:
     at = np.arange(len(labels))[::-1]
     axes.barh(at, shares, color=colours, height=0.7)
     for y, share, sign in zip(at, shares, signs):
-        axes.text(share + 0.01, y, f"{sign} {share:.1%}", va="center", fontsize=7)
+        axes.text(share + 0.01, y, f"{sign} {_percent(share)}", va="center", fontsize=7)
     axes.set_yticks(at, labels, fontsize=7)
-    axes.set_xlim(0, 1.2)
+    axes.set(xlim=(0, 1.2), xticks=np.linspace(0, 1, 6))
     axes.grid(axis="y", visible=False)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.001 else "< 0.1%"
 
 
 def _along(axes: Axes, found: Convergence) -> None:
     low, high = float(found.loss.min()), float(found.loss.max())
     room = max(high - low, 1e-3)
+    # Lines end where they leave the middle, so that the legend above is free.
+    bottom, top = low - 0.6 * room, high + 0.3 * room
     orders = [n for n in (2, 4, 8, len(found.partial) - 1) if n < len(found.partial)]
     axes.plot(found.t, found.loss, label="loss", linewidth=2.4, **look(0))
-    for i, n in enumerate(dict.fromkeys(orders), start=1):
-        sums = np.where(np.abs(found.partial[n] - (low + high) / 2) < 4 * room, found.partial[n], np.nan)
-        axes.plot(found.t, sums, label=f"to order {n}", linewidth=1.1, **look(i, i))
+    for i, n in enumerate(dict.fromkeys(orders)):
+        sums = np.where(found.partial[n] < top, np.maximum(found.partial[n], bottom - 4 * room), np.nan)
+        axes.plot(found.t, sums, label=f"to order {n}", linewidth=1.1, **_SUMS[i % len(_SUMS)])
     good = found.pade_error < 0.03 * room
-    axes.plot(found.t[good], found.pade[good], "k.", markersize=4, label="Padé")
+    axes.plot(found.t[good], found.pade[good], ".", color=INK, markersize=5, label="Padé")
     if found.radius < found.t[-1]:
-        axes.axvline(found.radius, color="0.5", linewidth=1.0, linestyle=":", label="radius")
-    axes.set_ylim(low - 0.6 * room, high + 0.6 * room)
-    axes.legend(fontsize=7, ncols=2)
+        at = [found.radius] * 2
+        axes.plot(at, [bottom, top], color=INK, linewidth=1.0, linestyle=":", label=f"radius {found.radius:.3g}")
+    axes.set_ylim(bottom, high + 1.1 * room)
+    axes.legend(fontsize=7, ncols=2, loc="upper right")
 
 
 def _elements(axes: Axes, found: Elements) -> None:
@@ -118,7 +158,7 @@ def _elements(axes: Axes, found: Elements) -> None:
         density = of.histogram / of.size / np.diff(of.edges / of.spread)
         axes.plot(middle, np.where(density > 0, density, np.nan), label=name, linewidth=1.3, **look(i, i % 3))
     x = np.linspace(-6, 6, 201)
-    axes.plot(x, np.exp(-x * x / 2) / np.sqrt(2 * np.pi), color="0.5", linewidth=0.9, label="Gaussian")
+    axes.plot(x, np.exp(-x * x / 2) / np.sqrt(2 * np.pi), color=INK, linewidth=0.9, linestyle=":", label="Gaussian")
     axes.set(yscale="log", xlim=(-8, 8), ylim=(1e-5, 10))
     axes.legend(fontsize=7, ncols=2)
 
@@ -127,5 +167,8 @@ def _training(axes: Axes, first: np.ndarray, second: np.ndarray, best: int | Non
     axes.plot(first, label="training", **look(0))
     axes.plot(second, label="evaluation", **look(1, 1))
     if best is not None:
-        axes.plot([best], [second[best]], "o", color=COLOURS[1], markersize=5, label="least evaluation loss")
+        axes.plot(
+            [best], [second[best]], "o", color=COLOURS[1], markersize=5, label=f"least evaluation loss, at {best}"
+        )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(fontsize=8)

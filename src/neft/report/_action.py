@@ -143,11 +143,15 @@ def _radius(found: Radius) -> Table:
             ("nearest zero found", _complex(found.zero, found.sample)),
             ("bound from the activation", f"{found.pole:.6g}"),
             ("zeros nearer by 0.1 %", nearer),
-            ("known from a bound on the logits", f"{found.excluded:,} samples"),
-            (f"{'known' if found.verified else 'to know'} from counting zeros", f"{others:,} samples"),
+            ("known from a bound on the logits", _samples(found.excluded)),
+            (f"{'known' if found.verified else 'to know'} from counting zeros", _samples(others)),
         ),
         notes=(_meaning(found.radius),),
     )
+
+
+def _samples(count: int) -> str:
+    return f"{count:,} sample{'' if count == 1 else 's'}"
 
 
 def _meaning(radius: float) -> str:
