@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.set-up
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report test test-slow lint bench gold lock clean
+.PHONY: help setup report docs test test-slow lint bench gold lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +25,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 report: setup  ## write report.html
 	@$(BIN)/neft report --out report.html
+
+docs: setup  ## build the documentation in docs/_build/html, warnings being errors
+	$(BIN)/python -m sphinx -W --keep-going --quiet --builder html docs docs/_build/html
 
 test: setup lint  ## lint, type check and the quick tests
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
@@ -46,7 +49,7 @@ gold: setup  ## make tests/gold.json again in 50-digit arithmetic (minutes)
 # Needs uv. Releases younger than a month stay out: they have not been tried by enough people.
 lock:  ## resolve the pins again (UNTIL=YYYY-MM-DD)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate --exclude-newer $(UNTIL) --group dev pyproject.toml -o requirements.lock
+	  --no-annotate --exclude-newer $(UNTIL) --group dev --group docs pyproject.toml -o requirements.lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) report.html .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) report.html docs/_build docs/api .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,140 @@
+"""Every example of the documentation runs, and prints what its page says."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import run_pages
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+QUICK = {"peers.md"}
+# Recipes of sweeps.md and tangent_kernels.md need packages that are not among neft's.
+OTHERS = ("dask_jobqueue", "dask_kubernetes", "flax")
+# What sweeps.md runs is an experiment of hours: its specification is replaced by one of seconds.
+EXPERIMENT = """
+kind = "check"
+[fixed]
+activation = "tanh"
+depth = 2
+inputs = 3
+draws = 64
+[grid]
+width = [8]
+"""
+
+
+def name_of(path):
+    return str(path.relative_to(DOCS))
+
+
+def marked(paths, quick=()):
+    return [
+        pytest.param(path, id=name_of(path), marks=() if name_of(path) in quick else pytest.mark.slow) for path in paths
+    ]
+
+
+def missing(source):
+    """The packages of others that an example imports and that are not here."""
+    wanted = [name for name in OTHERS if re.search(rf"^\s*(?:from|import) {name}\b", source, flags=re.MULTILINE)]
+    return [name for name in wanted if importlib.util.find_spec(name) is None]
+
+
+WITH_EXAMPLES = [path for path in PAGES if list(run_pages.examples(path.read_text()))]
+
+
+@pytest.mark.parametrize("path", marked(WITH_EXAMPLES, QUICK))
+def test_the_examples_of_a_page_run_and_print_what_it_shows(path):
+    namespace, left_out = {}, set()
+    with run_pages.folder() as here:
+        (here / "experiment.toml").write_text(EXPERIMENT)
+        for example in run_pages.examples(path.read_text()):
+            if absent := missing(example.source):
+                compile(example.source, path.name, "exec")
+                left_out.update(absent)
+                continue
+            printed = example.run(namespace)
+            if example.shown is not None:
+                assert run_pages.same(example.shown, printed), f"{example.source}\nprints\n{printed}"
+    if left_out:
+        pytest.skip(f"the examples with {', '.join(sorted(left_out))}, which is not installed, were compiled only")
+
+
+@pytest.mark.parametrize("path", marked(PAGES, {name_of(path) for path in PAGES}))
+def test_the_pictures_of_a_page_exist_and_one_of_its_calls_draws_them(path):
+    text = path.read_text()
+    for name in run_pages.pictures(text):
+        assert (DOCS / "images" / name).is_file(), name
+        assert f'"{name}"' in text or name == "network.svg", f"{name} is drawn by no call on {path.name}"
+
+
+def test_every_command_is_on_the_page_of_the_command_line():
+    from neft.cli import app
+
+    text = (DOCS / "cli.md").read_text()
+    commands = {command.callback.__name__ for command in app.registered_commands}
+    assert len(commands) >= 16
+    for command in commands:
+        assert re.search(rf"^## {command}$", text, flags=re.MULTILINE), command
+        assert re.search(rf"^(\$ )?neft {command}\b", text, flags=re.MULTILINE), command
+
+
+def test_outputs_are_compared_word_by_word_and_numbers_nearly():
+    same = run_pages.same
+    assert same("K  [2.15 1,000]\n", "K [2.1500001 1,000]") and same("1.5 … s", "1.5 9.3 s")
+    assert not same("K 2.15", "K 2.25") and not same("K 2.15", "V 2.15") and not same("K 2.15", "K 2.15 2.15")
+    assert not same("-1.0", "1.0") and not same("True", "False") and not same("<1", "<2") and same("1e-17", "-3e-17")
+
+
+def test_examples_are_found_with_their_outputs():
+    text = "a\n```python\nprint(1)\n```\n\n```text\n1\n```\n```console\n$ neft --version\nneft\n$ neft data\n```\n"
+    found = list(run_pages.examples(text))
+    assert [(e.source, e.shown, e.is_command) for e in found] == [
+        ("print(1)\n", "1\n", False),
+        ("neft --version", "neft\n", True),
+        ("neft data", "", True),
+    ]
+    assert [text[slice(*e.span)] for e in found] == ["1\n", "neft\n", ""]
+
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.py"))
+
+
+def test_there_are_three_notebooks_and_each_is_shown():
+    text = (DOCS / "notebooks.md").read_text()
+    assert len(NOTEBOOKS) == 3
+    for path in NOTEBOOKS:
+        assert f"notebooks/{path.name}" in text and path.read_text().startswith("# %% [markdown]\n# # ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_what_it_asserts_holds(path, tmp_path):
+    # A program of its own, as its reader would run it: without the types checked and with a fresh JAX.
+    run = subprocess.run([sys.executable, "-W", "error", path], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert path.read_text().count("\nassert ") >= 3 and run.stdout.count("\n") >= 4
+
+
+def test_the_numbers_of_the_page_on_other_libraries_are_those_of_the_formulas():
+    # The table says λ_W = C_W and λ_b = C_b for the NTK parameterization: its NTK by unit rates on scaled weights.
+    import jax
+    import jax.numpy as jnp
+
+    import neft
+
+    W_std, b_std, n = 1.5, 0.3, 4
+    net = neft.MLP((n, 3), "erf", C_W=W_std**2, C_b=b_std**2, lambda_W=W_std**2, lambda_b=b_std**2)
+    x = np.random.default_rng(0).normal(size=(2, n))
+
+    def output(theta, x):
+        return W_std / n**0.5 * x @ theta["W"].T + b_std * theta["b"]
+
+    theta = {"W": jnp.ones((3, n)), "b": jnp.ones(3)}
+    by_hand = neft.tangent.ntk(output, theta, jnp.asarray(x, jnp.float32))
+    assert np.allclose(by_hand[:, :, 0, 0], neft.width.kernel(net, x).Theta, rtol=1e-5)
+    assert np.allclose(by_hand[:, :, 0, 1], 0) and jax.config.jax_enable_x64 is False
