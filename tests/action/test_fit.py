@@ -112,6 +112,7 @@ def test_large_steps_and_minibatches_are_not_trusted(blobs):
     assert "minibatches" in monitor.report().reason
 
 
+@pytest.mark.slow
 def test_alignment_and_drift_are_the_products_they_stand_for(blobs):
     training, evaluation = losses(blobs)
     monitor = action.StoppingMonitor(training, evaluation)

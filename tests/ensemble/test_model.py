@@ -58,6 +58,7 @@ def test_a_network_of_ones_own_agrees_with_theory():
     assert (np.abs(found.mean.mean) < 5 * found.mean.stderr).all()
 
 
+@pytest.mark.slow
 def test_an_equinox_model_is_as_good_as_a_function():
     def init(key):
         return eqx.nn.MLP(3, 2, width_size=4, depth=1, key=key)
@@ -76,6 +77,7 @@ def test_an_equinox_model_is_as_good_as_a_function():
     np.testing.assert_allclose(own, H, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_blocks_and_survives_a_file(tmp_path, monkeypatch):
     net = MLP((3, 4, 1), "relu")
     found = estimate_model(net.init, net.apply, X, 50, KEY)

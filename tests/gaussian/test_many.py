@@ -10,6 +10,7 @@ from neft.gaussian import AccuracyWarning, Powers, moment, pair, products
 from neft.gaussian import _many as many
 
 
+@pytest.mark.slow
 def test_linear_functions_give_wicks_theorem():
     K = covariance(5, 3)
     (found,) = products("linear", [(0, 0, 0, 0)], K)
@@ -32,6 +33,7 @@ def test_products_of_sines_and_cosines_are_sums_of_exponentials():
     assert np.abs(found - exact).max() < 1e-8 * np.abs(exact).max()
 
 
+@pytest.mark.slow
 def test_smooth_activations_agree_with_a_dense_grid_in_the_space_of_a_singular_covariance():
     K, act = covariance(5, 2, seed=2), activation("tanh")
     patterns = [(0, 0, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1), (1, 2, 0), (2, 2)]
@@ -67,6 +69,7 @@ def test_three_steps_give_the_orthant_probability():
     assert found[0, 1, 2] == pytest.approx(1 / 8 + angles / (4 * np.pi), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_independent_groups_factorize():
     K = np.kron(np.eye(2), [[1.0, 0.8], [0.8, 1.0]])
     for name in ("relu", "silu"):

@@ -42,6 +42,7 @@ def test_products_of_deltas_are_refused_and_never_a_number(name, powers):
         moment(name, powers, 1.0)
 
 
+@pytest.mark.slow
 def test_a_delta_next_to_a_jump_is_what_smooth_functions_converge_to():
     # ⟨s s'² s''⟩ of hard tanh as the limit of a steep smooth clip.
     steep = 4000.0
@@ -99,6 +100,7 @@ def test_the_rule_can_be_differentiated_also_across_a_kink():
     assert slope == pytest.approx(float(exact), rel=1e-11)
 
 
+@pytest.mark.slow
 def test_a_variance_of_zero_gives_the_value_at_the_origin_in_both_precisions():
     for x64 in (False, True):
         with jax.enable_x64(x64):

@@ -14,7 +14,10 @@ from neft.gaussian._closed import closed_form
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+QUICK = ("tanh", "relu", "gelu", "elu(1)")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES])
 @pytest.mark.parametrize("order", [0, 1])
 def test_pairs_agree_with_50_digits(name, order):
     rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]
@@ -34,6 +37,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("order", [0, 1])
 def test_closed_forms_and_expansions_agree_at_every_variance_and_correlation(name, order):
@@ -45,6 +49,7 @@ def test_closed_forms_and_expansions_agree_at_every_variance_and_correlation(nam
     assert np.abs((found - exact) / scale).max() < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", "silu", "mish", "hard_tanh", "elu(1)"])
 def test_kernels_and_lists_of_pairs_are_the_same_numbers(name):
     K, rho = np.linspace(0.2, 4, 7), covariance(7, 4)
@@ -98,6 +103,7 @@ def test_a_function_that_changes_fast_is_resolved_without_being_told():
     assert float(pair(steep, 1.0, 1.0, 0.3)) == pytest.approx(exact, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_undeclared_kinks_are_found():
     for name, function in (("hard_tanh", lambda z: jnp.clip(z, -1, 1)), ("relu", lambda z: jnp.maximum(z, 0.0))):
         own = activation(function, name=f"own {name}")
@@ -110,6 +116,7 @@ def test_a_function_too_wild_for_the_quadrature_says_so():
         pair(lambda z: jnp.sin(3e4 * z), 1.0, 1.0, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("K1", "K2"), [(30.0, 45.0), (1e3, 700.0), (1e4, 9e3)])
 @pytest.mark.parametrize("name", ["tanh", "silu"])
 def test_wide_pairs_of_moderate_correlation_agree_with_a_trapezoid_rule_in_the_plane(name, K1, K2):
@@ -140,6 +147,7 @@ def test_derivatives_of_the_sine_return(order):
     np.testing.assert_array_equal(pair("sin", K, K, rho, order=order), pair("sin", K, K, rho, order=order - 2))
 
 
+@pytest.mark.slow
 def test_blocks_of_nodes_and_of_pairs_change_nothing(monkeypatch):
     K, rho = np.linspace(0.5, 400, 9), np.linspace(-0.95, 0.9, 9)
     whole = pair("tanh", K, K[::-1], rho)

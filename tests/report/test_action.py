@@ -53,6 +53,7 @@ def test_inside_and_outside_are_said(analysis):
     assert "all 2 samples" in cell(radius, "zeros nearer by 0.1 %", "value")
 
 
+@pytest.mark.slow
 def test_elements_are_counted(analysis):
     table = tables(analysis)[-1]
     assert cell(table, "J2·UW", "elements") == "4" and cell(table, "UW", "negative, %") == "50.0"

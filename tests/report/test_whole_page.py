@@ -6,7 +6,7 @@ import pytest
 
 from neft import claims, report
 
-pytestmark = pytest.mark.xdist_group("whole page")
+pytestmark = [pytest.mark.xdist_group("whole page"), pytest.mark.slow]
 
 
 class Strict(HTMLParser):

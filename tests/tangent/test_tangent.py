@@ -56,6 +56,7 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     )
 
 
+@pytest.mark.slow
 def test_blocks_change_nothing(brute, monkeypatch):
     params, *_ = brute
     x = jnp.asarray(np.random.default_rng(2).normal(size=(7, 2)))
@@ -87,6 +88,7 @@ def test_both_ddntks_are_those_of_brute_force(brute):
         np.testing.assert_allclose(part, exact, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_products_contract_the_tensors(brute):
     params, x, *_ = brute
     e = [jnp.asarray(v) for v in np.random.default_rng(3).normal(size=(3, 2, 2))]

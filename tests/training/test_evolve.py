@@ -116,6 +116,7 @@ def test_any_function_goes_and_a_result_can_be_kept(tmp_path):
     assert neft.load(tmp_path / "found.json") == found
 
 
+@pytest.mark.slow
 def test_a_kernel_that_loses_positivity_is_told_and_nothing_is_nan(monkeypatch):
     params, h, _ = setting()
     wild = cut(h._replace(dH=50 * h.dH), 2)

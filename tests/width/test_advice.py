@@ -251,6 +251,7 @@ def made_by(code):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [NAMES[0], *NAMES[2:]])
 def test_the_equinox_program_makes_the_advised_network(name):
     found = advise(name, depth=3, width=300, inputs=50, outputs=40)

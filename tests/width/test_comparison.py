@@ -33,6 +33,7 @@ def test_two_layers_are_exact_at_any_width(name):
     _agrees_and_is_resolved(found, (1,))
 
 
+@pytest.mark.slow
 def test_the_transport_terms_agree_with_simulation():
     # The third layer is the first that has them, and the first with corrections to the means.
     found = check(

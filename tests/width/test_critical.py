@@ -141,6 +141,7 @@ def test_scaling_the_argument_scales_K():
     assert (tanh.universality, tanh.C_W, tanh.K_star) == ("K*=0", 1, 0)
 
 
+@pytest.mark.slow
 def test_scaling_the_activation_scales_C_W():
     gelu, larger = critical("gelu"), critical(lambda z: 3 * z * jax.scipy.stats.norm.cdf(z))
     assert pytest.approx(gelu.C_W / 9) == larger.C_W

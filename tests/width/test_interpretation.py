@@ -53,6 +53,7 @@ def test_the_coupling_is_a_third_of_the_excess_kurtosis_that_networks_show():
     assert relative.mean() > 10 * stderr and abs(relative.mean() - found.coupling[-1]) < 5 * stderr
 
 
+@pytest.mark.slow
 def test_the_cut_off_of_scale_invariant_networks_is_the_closed_form():
     # V/nK² = 5(l-1)/n reaches 1 at l = 1 + n/5, whether it is in the network or deeper.
     for depth, source in (

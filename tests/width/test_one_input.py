@@ -66,6 +66,7 @@ def test_derivatives_in_k_agree_with_differences_for_every_kind_of_kink(name):
         assert float(second @ np.asarray(value)) == pytest.approx(float(curvature[2]), rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_the_flow_is_a_pure_function_that_jits_vmaps_and_differentiates():
     act, L = activation("silu"), 5
 

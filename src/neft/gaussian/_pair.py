@@ -52,7 +52,7 @@ def pair(
         order: 0 for ⟨σσ⟩, 1 for ⟨σ'σ'⟩, at most 3.
         rtol: tolerance relative to √(⟨σ²⟩⟨σ²⟩); an `AccuracyWarning` says when it is missed.
 
-    >>> float(pair("relu", 2.0, 2.0, 1.0))
+    >>> round(float(pair("relu", 2.0, 2.0, 1.0)), 12)
     1.0
     """
     act = _activation(activation)
