@@ -1,4 +1,4 @@
-"""Infinite-width kernels against neural-tangents 0.6.5: CPU seconds and errors, in one run.
+"""Infinite-width kernels against neural-tangents 0.6.5: CPU seconds on one core, and errors, in one run.
 
 neural-tangents needs an old JAX, so it runs in an environment of its own, whose Python is named by the variable
 NEURAL_TANGENTS_PYTHON or by `python benchmarks/kernels.py --peer PYTHON`:
@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measure import Ratio, cpu_seconds
+from measure import Ratio, cpu_seconds, one_core
 from scipy import special
 
 import neft
@@ -113,6 +113,7 @@ def theirs(python: str, jobs: list[tuple]) -> dict[str, dict[str, np.ndarray]]:
         return {name: dict(np.load(Path(folder) / f"{name}.npz")) for name, *_ in jobs}
 
 
+@one_core()
 def run(python: str | None = None, chosen: tuple[str, ...] = ()) -> list[Ratio]:
     """Speed and accuracy of K and Θ; nothing where the peer's Python is not named."""
     python = python or os.environ.get(VARIABLE)

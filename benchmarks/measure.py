@@ -1,5 +1,6 @@
 """What every benchmark shares: CPU seconds, and a ratio with the figure it was promised to reach."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,20 @@ def cpu_seconds(call: Callable[[], Any], repeat: int = 5) -> float:
         call()
         times.append(time.process_time() - start)
     return min(times)
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """Hold this process and those it starts to one core, so that CPU seconds are work and not threads that wait."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def peer(script: str, job: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:

@@ -6,7 +6,7 @@ neural-tangents runs in an environment of its own, as `kernels.py` says.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds, peer
+from measure import Ratio, cpu_seconds, one_core, peer
 
 import neft
 
@@ -34,6 +34,7 @@ def full_jacobians(params, x):
     return sum(jnp.einsum("aip,bjp->abij", J, J) for J in (leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves))
 
 
+@one_core()
 def run() -> list[Ratio]:
     """Through layers, and of a function about which nothing is known."""
     net, params, x = case()

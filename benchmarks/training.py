@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds, peer
+from measure import Ratio, cpu_seconds, one_core, peer
 
 import neft
 
@@ -67,6 +67,7 @@ def together(hidden: int, promised: float) -> Ratio:
     return Ratio(label, "one by one, compiled steps", f"{ours:.2f} s", f"{theirs:.2f} s", theirs / ours, promised)
 
 
+@one_core()
 def run() -> list[Ratio]:
     """Predictions, then training.
 

@@ -8,15 +8,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import subjaxprs
 from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
 from .._network import MLP
-from ._flat import Model, flat, samples
+from ._flat import Flat, Model, flat, samples
 from ._layers import layer_ntk, layered, signals
 
-_SAMPLES = 16
-"""Inputs whose tangents are held at once; what one takes depends on the function, and is not known."""
+_SAMPLES = 64
+"""Inputs whose tangents are held at once, at most: more gain nothing."""
 
 
 def ntk(
@@ -78,7 +79,17 @@ def _step(
         step = functools.partial(_by_jacobians, f, params, model.rates, trace=trace)
         return step, _Outputs(count, model.theta.dtype, size)
     step = functools.partial(_by_products, f, params, model.rates)
-    return step, _Outputs(count, model.theta.dtype, BUDGET / _SAMPLES)
+    size = count * (_bytes(model, x[:1].repeat(2, 0)) - _bytes(model, x[:1]))
+    return step, _Outputs(count, model.theta.dtype, max(size, BUDGET / _SAMPLES))
+
+
+def _bytes(model: Flat, x: Array) -> float:
+    # All that the function holds on the way, if nothing is ever let go.
+    def held(jaxpr) -> float:
+        own = sum(v.aval.size * v.aval.dtype.itemsize for eqn in jaxpr.eqns for v in eqn.outvars)
+        return own + sum(map(held, subjaxprs(jaxpr)))
+
+    return held(jax.make_jaxpr(model.z)(model.theta, x).jaxpr)
 
 
 @functools.partial(jax.jit, static_argnames=("net", "trace"))

@@ -98,7 +98,7 @@ class _Job:
         self.net, self.act, self.dtype = net, net.activation, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
         self.rates = rates_of(net)
-        self.layer_rates = [Rates(*(jnp.asarray(v[l], dtype) for v in self.rates)) for l in range(net.depth)]
+        self.layer_rates = [Rates(*(np.asarray(v[l], dtype) for v in self.rates)) for l in range(net.depth)]
         self.diagonals = [self._diagonal(x1)] * 2 if x2 is None else [self._diagonal(x) for x in (x1, x2)]
         form = form_of(self.act)
         hidden = np.concatenate([one.K[:-1] for one in self.diagonals], axis=1)
@@ -173,13 +173,13 @@ class _Job:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
         where = np.minimum(np.arange(start, start + self.size), stop - 1)
         one, x = self.diagonals[which], (self.x1, self.x2)[which][where].astype(self.products, copy=False)
-        return Side(*map(jnp.asarray, (x, np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))))
+        return Side(jnp.asarray(x), np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))
 
     def _coefficients(self, which: int, start: int, stop: int, terms: int) -> tuple["_Inputs", "_Inputs"]:
         # For rows and for columns.
         side = self._side(which, start, stop)
         columns = self._expandable(np.asarray(side.r), np.asarray(side.s), terms)
-        return jax.tree.map(lambda values: jnp.asarray(values[..., None]), columns), jax.tree.map(jnp.asarray, columns)
+        return jax.tree.map(lambda values: values[..., None], columns), columns
 
     def _expandable(self, r: np.ndarray, s: np.ndarray, terms: int) -> "_Inputs":
         assert self.expansion is not None
@@ -193,8 +193,9 @@ class _Job:
         exact = self.kinked and self.dtype == np.float64
         gram, near = products(side1, side2, self.rates, nearness=exact or self.expansion is not None)
         real = slice(row.stop - row.start), slice(column.stop - column.start)
-        near = np.empty((0, 0)) if near is None else np.array(near)[real]
+        near = np.empty((0, 0)) if near is None else np.asarray(near)[real]
         if own and near.size:
+            near = near.copy()
             # These are done by themselves.
             np.fill_diagonal(near, 2.0)
         if self.expansion is not None:
@@ -233,7 +234,9 @@ class _Job:
     def _layers(self, gram: np.ndarray, one: "_Inputs", two: "_Inputs") -> list[np.ndarray]:
         assert self.expansion is not None
         first = [value[0] for value in self.rates]
-        c, Theta = ((constant + factor * gram).astype(self.dtype) for constant, factor in (first[:2], first[2:]))
+        c, Theta = (
+            (constant + factor * gram).astype(self.dtype, copy=False) for constant, factor in (first[:2], first[2:])
+        )
         for l in range(self.net.depth - 1):
             roots = ((one.r[l], two.r[l]), (one.s[l], two.s[l]), (one.r[l + 1], two.r[l + 1]))
             c, Theta = layer(
