@@ -46,9 +46,9 @@ def _average(pattern: tuple[int, ...], index: tuple[int, ...], K: np.ndarray):
 def _dense(integrand, dimension: int) -> float:
     # A trapezoid rule that shares nothing with neft's but the theorem that it converges fast.
     axis = np.arange(-BOX, BOX + 0.01, 0.4 if dimension == 4 else 0.25)
+    rest = np.array(list(itertools.product(axis, repeat=dimension - 1)))
     total = 0.0
     for first in axis:
-        rest = np.stack(np.meshgrid(*(axis,) * (dimension - 1), indexing="ij"), -1).reshape(-1, dimension - 1)
         total += integrand(np.concatenate([np.full((len(rest), 1), first), rest], axis=1)).sum()
     return total * (axis[1] - axis[0]) ** dimension
 

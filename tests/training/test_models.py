@@ -23,6 +23,25 @@ def test_the_flax_example_runs(capsys):
     assert capsys.readouterr().out.startswith("(5, 5, 2, 2)")
 
 
+def test_rounding_in_single_precision_does_not_count_as_asymmetry():
+    matrices = [0.3 * jax.random.normal(key, (16, 16)) for key in jax.random.split(jax.random.key(2), 3)]
+    x = jax.random.normal(jax.random.key(1), (40, 16))
+
+    def deep(matrices, x):
+        for matrix in matrices:
+            x = jnp.tanh(x) @ matrix
+        return x
+
+    kernel = np.asarray(tangent.ntk(deep, matrices, x))
+    assert kernel.dtype == np.float32
+    np.testing.assert_array_equal(kernel, kernel.transpose(1, 0, 3, 2))
+    rough = kernel * (1 + 1e-6 * np.random.default_rng(0).normal(size=kernel.shape)).astype(np.float32)
+    largest = np.linalg.eigvalsh(kernel.astype(np.float64).transpose(0, 2, 1, 3).reshape(640, 640))[-1]
+    assert training.max_learning_rate(rough) == pytest.approx(2 / largest, rel=1e-4)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        training.max_learning_rate(rough.astype(np.float64))
+
+
 class Dense:
     """A module that is called as Flax's are: `init` makes nested variables, `apply` takes them first."""
 

@@ -128,6 +128,7 @@ def _agrees_and_is_resolved(found, layers):
     assert found.agrees, found
     for name, theory in found.theory.items():
         for l in layers:
+            # K1 vanishes at layer 2, and then nothing is large.
             large = np.abs(theory[l]) > 0.5 * np.abs(theory[l]).max()
             assert (found.resolved(name)[l][large] > 10).all(), (name, l + 1)
 
@@ -141,13 +142,14 @@ def test_two_layers_agree_with_simulation(name, inputs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "inputs"), [("tanh", 2), ("gelu", 2), ("relu", 2), ("tanh", 3), ("gelu", 3)])
-def test_three_layers_agree_with_simulation(name, inputs):
+@pytest.mark.parametrize(
+    ("name", "inputs", "draws"),
+    [("tanh", 2, 20_000), ("gelu", 2, 20_000), ("relu", 2, 40_000), ("tanh", 3, 20_000), ("gelu", 3, 20_000)],
+)
+def test_three_layers_agree_with_simulation(name, inputs, draws):
     net = MLP((3, 8, 10, 2), name, **HYPER)
-    found = check(net, X[:inputs], draws=20_000, key=jax.random.key(5), dtype=np.float32)
-    assert found.agrees, found
-    for tensor in ("V", "B", "F", "P"):
-        assert found.resolved(tensor)[2].max() > 10, tensor
+    found = check(net, X[:inputs], draws=draws, key=jax.random.key(5), dtype=np.float32)
+    _agrees_and_is_resolved(found, (1, 2))
 
 
 def test_only_computes_what_is_asked_and_agrees(tanh):

@@ -49,6 +49,9 @@ def ntk(
     result = np.empty((len(x1), len(x2)) if trace else (len(x1), len(x2), O, O), outputs.dtype)
     for rows, columns in tiles(len(x1), len(x2), size, symmetric=symmetric, label="NTK"):
         block = np.asarray(step(x1[rows], x2[columns]))
+        if symmetric and rows == columns:
+            # To the last bit, whatever order sums were taken in.
+            block = (block + (block.T if trace else block.transpose(1, 0, 3, 2))) / 2
         result[rows, columns] = block
         if symmetric and rows != columns:
             result[columns, rows] = block.T if trace else block.transpose(1, 0, 3, 2)

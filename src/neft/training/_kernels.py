@@ -44,13 +44,14 @@ def _cut(K: np.ndarray, Theta: np.ndarray, count: int) -> Blocks:
 
 
 def square(name: str, matrix: Any, count: int) -> np.ndarray:
-    """A symmetric matrix over at least `count` inputs."""
+    """A matrix over at least `count` inputs, symmetric but for rounding in its own dtype; that is taken out."""
+    single = getattr(matrix, "dtype", None) == np.float32
     M = _check.array(name, matrix, ndim=2)
     if M.shape[0] != M.shape[1] or len(M) < count:
         raise ValueError(f"{name} has shape {M.shape}, but must be square with at least {count} rows, training first.")
-    if np.abs(M - M.T).max(initial=0.0) > 1e-8 * np.abs(M).max(initial=0.0):
+    if np.abs(M - M.T).max(initial=0.0) > (1e-4 if single else 1e-8) * np.abs(M).max(initial=0.0):
         raise ValueError(f"{name} differs from its transpose by {np.abs(M - M.T).max():g}, but must be symmetric.")
-    return M
+    return (M + M.T) / 2
 
 
 def inputs(net: MLP, name: str, x: Any) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What an infinitely wide network gives after training on half the squared error."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,6 +11,9 @@ from .._result import Made, Result, result
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
 from ._linear import CUTOFF, response
 from ._schedule import Schedule, schedule
+
+if TYPE_CHECKING:
+    from ._finite import FinitePrediction
 
 
 @result
@@ -39,6 +42,45 @@ class Prediction(Result):
         return np.broadcast_to(np.sqrt(variance)[..., None], self.mean.shape)
 
 
+@overload
+def predict(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    time: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    order: Literal[0] = 0,
+    cutoff: float = CUTOFF,
+) -> Prediction: ...
+@overload
+def predict(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    time: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    order: Literal[1],
+    cutoff: float = CUTOFF,
+) -> "FinitePrediction": ...
+@overload
+def predict(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    time: Any = None,
+    *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    order: int,
+    cutoff: float = CUTOFF,
+) -> "Prediction | FinitePrediction": ...
 def predict(
     net: MLP,
     x_train: Any,

@@ -30,7 +30,8 @@ def max_learning_rate(net: Any, x_train: Any = None) -> float:
     else:
         if x_train is not None:
             raise ValueError("x_train is given, but goes with a network and not with its NTK.")
-        Theta = _check.array("net", net, ndim=(2, 4))
+        kept = np.float32 if getattr(net, "dtype", None) == np.float32 else np.float64
+        Theta = _check.array("net", net, ndim=(2, 4), dtype=kept)
         if Theta.ndim == 4:
             N, M, O, P = Theta.shape
             Theta = Theta.transpose(0, 2, 1, 3).reshape(N * O, M * P)
