@@ -2,7 +2,9 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from helpers import one_sentence
 
+import neft
 from neft import describe, plot, report
 from neft.cli import app
 from neft.report import Table
@@ -96,3 +98,69 @@ def test_the_command_tells_of_failed_sections(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert result.stderr == "neft: the section 'Broken' failed: RuntimeError: <lost>\n"
     assert "This section failed" in (tmp_path / "page.html").read_text()
+
+
+def test_a_part_that_fails_leaves_the_other_parts(page):
+    written, text = page([("Both", lambda context: "<p>good</p>", broken, lambda context: "<p>last</p>")])
+    assert "<p>good</p>" in text and "<p>last</p>" in text and "This part of the section failed" in text
+    assert written.failed[0].failure == "RuntimeError: <lost>"
+
+
+def test_a_warning_stands_in_the_page(page, recwarn):
+    import warnings
+
+    def warned(context):
+        warnings.warn("only <six> digits.", stacklevel=1)
+        return "<p>good</p>"
+
+    _, text = page([("Warned", warned)])
+    assert "<p>good</p>" in text and "Warning: only &lt;six&gt; digits." in text
+    assert not recwarn.list
+
+
+def test_a_page_without_a_network_says_that_a_section_needs_one(page):
+    written, _ = page([("Needs one", lambda context: context.of.title)])
+    assert "was given none" in written.failed[0].failure
+
+
+def test_a_folder_is_not_a_page(tmp_path):
+    with one_sentence("cannot write", "it is a folder"):
+        report.write(tmp_path, sections=SECTIONS)
+
+
+def test_a_network_that_does_not_fit_the_data_is_refused(tmp_path):
+    data = neft.data.load(([[0.0, 1.0], [2.0, 3.0]], [0, 1]))
+    with one_sentence("3 inputs", "needs 2"):
+        report.write(tmp_path / "page.html", neft.MLP((3, 4, 2)), data)
+    with one_sentence("5 outputs", "needs 2"):
+        report.write(tmp_path / "page.html", neft.MLP((2, 4, 5)), data)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_of_the_data_is_escaped(tmp_path):
+    import dataclasses
+
+    data = dataclasses.replace(neft.data.load(([[0.0, 1.0], [2.0, 3.0]], [0, 1])), name="<b>mine</b>")
+    report.write(tmp_path / "page.html", neft.MLP((2, 4, 2)), data, sections=SECTIONS)
+    text = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;mine" in text and "<b>mine" not in text
+
+
+def test_bars_are_one_for_each_section_and_silence_those_inside(monkeypatch):
+    import io
+    import sys
+
+    from neft import _progress
+    from neft.report._bars import Bars
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with Bars([("Width", 2), ("Claims", 1)]) as bars:
+        assert list(_progress.track(range(3), "inside")) == [0, 1, 2] and _progress._quiet
+        for title in ("Width", "Width", "Claims"):
+            bars.advance(title)
+    assert "Width" in terminal.getvalue() and "2/2" in terminal.getvalue() and "Claims" in terminal.getvalue()
+    assert not _progress._quiet

@@ -2,11 +2,16 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from neft import claims, report
+from neft import MLP, claims, data, report
+from neft.report._section_action import stopping
+from neft.report._section_training import orders
 
 pytestmark = [pytest.mark.xdist_group("whole page"), pytest.mark.slow]
+
+TITLES = ("At a glance", "Width", "Training", "Action", "Fisher", "Claims", "How it was made")
 
 
 class Strict(HTMLParser):
@@ -16,7 +21,7 @@ class Strict(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.ids, self.addresses, self.tags = [], [], [], set()
+        self.open, self.ids, self.addresses, self.tags, self.pictures = [], [], [], set(), []
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
@@ -25,6 +30,8 @@ class Strict(HTMLParser):
                 self.ids.append(value)
             if name in ("href", "src", "xlink:href"):
                 self.addresses.append(value)
+        if tag == "svg":
+            self.pictures.append(dict(attrs))
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -38,21 +45,20 @@ class Strict(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    return report.write(path, seed=1), path.read_text()
+def text(whole):
+    return whole[1].read_text()
 
 
 @pytest.fixture(scope="module")
-def parsed(written):
+def parsed(text):
     parser = Strict()
-    parser.feed(written[1])
+    parser.feed(text)
     parser.close()
     return parser
 
 
-def test_no_section_fails(written):
-    assert [section.failure for section in written[0].sections] == [None] * 8
+def test_no_section_fails(whole):
+    assert {section.title: section.failure for section in whole[0].sections} == dict.fromkeys(TITLES)
 
 
 def test_it_is_well_formed(parsed):
@@ -61,22 +67,69 @@ def test_it_is_well_formed(parsed):
     assert {"nav", "main", "section", "table", "caption", "figure", "svg", "math"} <= parsed.tags
 
 
-def test_it_asks_nothing_of_anyone(written, parsed):
-    assert all(address.startswith(("#", "data:image/")) for address in parsed.addresses)
-    assert "default-src 'none'" in written[1]
+def test_every_picture_is_described_and_made_of_lines(parsed):
+    assert len(parsed.pictures) >= 15
+    assert all(len(picture["aria-label"]) > 20 and picture["role"] == "img" for picture in parsed.pictures)
+    assert not {"img", "image"} & parsed.tags
+
+
+def test_it_asks_nothing_of_anyone(text, parsed):
+    assert all(address.startswith("#") for address in parsed.addresses)
+    assert "default-src 'none'" in text
     assert "script" not in parsed.tags
-    assert not re.search(r"@import|url\((?!#)", written[1])
+    assert not re.search(r"@import|url\((?!#)", text)
 
 
-def test_it_serves_both_colour_schemes_and_small_screens(written):
-    assert "prefers-color-scheme: dark" in written[1]
-    assert '<meta name="viewport"' in written[1]
+def test_it_serves_both_colour_schemes_small_screens_and_paper(text):
+    assert "prefers-color-scheme: dark" in text and "@media print" in text
+    assert '<meta name="viewport"' in text
 
 
-def test_it_says_how_it_was_made(written):
-    assert "neft report --seed 1" in written[1] and "jax" in written[1]
-    assert all(claim.id in written[1] for claim in claims.ledger())
+def test_it_tells_the_story_of_the_network(text):
+    assert "<h1>tanh 49-128-128-10 on fashion-mnist (bundled subset)</h1>" in text
+    assert "Yes. At C_b = 0 and C_W = 1" in text and "r = L/n = 3/128 = 0.023" in text
+    assert "θ* lies outside" in text and "rngd" in text
 
 
-def test_it_names_no_place_on_the_machine(written):
-    assert str(Path.home()) not in written[1] and str(Path(report.__file__).parent) not in written[1]
+def test_it_says_how_it_was_made(text):
+    assert "neft report --quick --seed 1" in text and "jax" in text
+    assert all(claim.id in text for claim in claims.ledger())
+    assert all(outcome.command in text for outcome in claims.full_outcomes())
+
+
+def test_it_names_no_place_on_the_machine(text):
+    assert str(Path.home()) not in text and str(Path(report.__file__).parent) not in text
+
+
+def three_clouds():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    return data.load((rng.normal(size=(120, 2)) + np.eye(3, 2)[y], y))
+
+
+@pytest.mark.parametrize(
+    ("net", "says"),
+    [
+        (MLP((2, 6, 3), "relu", C_b=0.3, C_W=1.0), ("it is ordered and forgets", "do not exist for relu")),
+        (MLP((2, 200, 40, 3), "elu", C_W=2.0), ("it is", "has no series at 0", "at most 128 wide")),
+        (MLP((2, 3), "tanh"), ("one layer is exactly Gaussian", "One layer is linear")),
+    ],
+    ids=["kink", "no series", "one layer"],
+)
+def test_what_does_not_exist_for_a_network_is_said_and_is_no_failure(tmp_path, net, says):
+    written = report.write(tmp_path / "page.html", net, three_clouds(), quick=True)
+    assert [section.failure for section in written.sections] == [None] * len(TITLES)
+    text = (tmp_path / "page.html").read_text()
+    assert all(words in text for words in says)
+
+
+def test_what_a_quick_page_leaves_out_stands_in_a_whole_one(tmp_path):
+    parts = [("Training", orders), ("Action", stopping)]
+    written = report.write(tmp_path / "page.html", MLP((2, 32, 3), "tanh"), three_clouds(), sections=parts)
+    assert [section.failure for section in written.sections] == [None, None]
+    text = (tmp_path / "page.html").read_text()
+    rows = re.findall(r'data-label="order \d">([0-9.e-]+) ± ', text)
+    first, _, third = np.array(rows, float).reshape(-1, 3).T
+    # A network of width 64 is near to its linear model, and nearer to its hierarchy.
+    assert first[-1] < 0.2 and third[-1] < first[-1] and len(first) == 3
+    assert "∇S_T·∇S_E turns negative" in text and "--quick" not in re.sub("<code>.*?</code>", "", text)

@@ -11,7 +11,7 @@ class Outcome(Result):
     """One claim, run once: what it states, what was measured, and the verdict.
 
     `verdict` is one of `VERDICTS`, or `FAILED` when the test raised; then `summary` is the reason. `data` is the
-    checksum of the data set that was used, and `command` runs the same test again.
+    checksum of the data set that was used, `command` runs the same test again, and `date` is the day of the test (UTC).
     """
 
     id: str
@@ -27,6 +27,7 @@ class Outcome(Result):
     seconds: float
     command: str
     made: Made
+    date: str | None = None
 
 
 @result

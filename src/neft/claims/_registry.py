@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import cast
 
 from .. import _check
@@ -91,4 +92,5 @@ def _run(claim: Claim, level: Level) -> Outcome:
         seconds=time.perf_counter() - start,
         command=f"neft claims {claim.id} --level {level}",
         made=Made.by("neft.claims.check", specification={"ids": [claim.id], "level": level}),
+        date=datetime.now(UTC).date().isoformat(),
     )

@@ -1,5 +1,13 @@
-"""`neft report`: the page."""
+"""`neft report`: the page about one network and one data set."""
 
+import contextlib
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -7,26 +15,95 @@ import typer
 
 from .._progress import be_quiet
 from ._app import FAILS
-from ._options import writable
+from ._options import Network, writable
+
+_INTERRUPTED = 130
 
 
 def report(
+    network: Network,
+    data: Annotated[
+        str, typer.Option("--data", help="Name or path of the data, as neft data takes it.", metavar="DATA")
+    ] = "fashion-mnist",
+    preprocess: Annotated[
+        str | None,
+        typer.Option(
+            "--preprocess",
+            help="Steps joined by + (default: pool(49)+global for a named set, else global).",
+            show_default=False,
+        ),
+    ] = None,
+    subset: Annotated[
+        bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, and no quick claims: under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="The file to write.", metavar="FILE")] = Path("report.html"),
-    seed: Annotated[int, typer.Option("--seed", help="Seed of what is random.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when all goes well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No bars, and no word when all goes well.")] = False,
 ) -> None:
-    """Write one self-contained HTML page that shows the library at work.
+    """Write one self-contained page about a network on a data set: what theory says, what simulation shows, what to do.
+
+    The numbers of inputs and outputs are those of the data. The exit code is 1 when a section failed.
 
     Example: neft report --out report.html
+
+    Example: neft report --activation gelu --depth 4 --width 64 --C-W 1.98 --C-b 0.17 --data fashion-mnist --quick
     """
+    with _leaving_at_once_when_interrupted():
+        _write(network, data, preprocess, subset, quick, out, quiet)
+
+
+def _write(
+    network: Network, data: str, preprocess: str | None, subset: bool, quick: bool, out: Path, quiet: bool
+) -> None:
     writable("--out", out, (".html", ".htm"))
     be_quiet(quiet)
+    chosen = {"data": data, "preprocess": preprocess, "subset": subset, "quick": quick}
+    command = _command(network, chosen, out)
     from .. import report
 
-    written = report.write(out, seed=seed)
+    train, test = report.examples(data, preprocess=preprocess, subset=subset)
+    if network.widths is None:
+        network = dataclasses.replace(
+            network, inputs=network.inputs or train.features, outputs=network.outputs or train.classes
+        )
+    written = report.write(
+        out, network.build(), train, test, quick=quick, seed=network.seed, command=command, quiet=quiet
+    )
     if not quiet:
         typer.echo(f"{out}: {len(written.sections)} sections in {written.seconds:.1f} s")
     for section in written.failed:
         typer.echo(f"neft: the section {section.title!r} failed: {section.failure}", err=True)
     if written.failed:
         raise typer.Exit(FAILS)
+
+
+@contextlib.contextmanager
+def _leaving_at_once_when_interrupted() -> Iterator[None]:
+    # JAX swallows exceptions in its callbacks, and would go on for minutes. There is nothing to clean up: the page is
+    # one string until `report.write` writes it, which is not interrupted.
+    def leave(*_: object) -> None:
+        show_cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+        os.write(2, f"{show_cursor}neft: interrupted.\n".encode())
+        os._exit(_INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _command(network: Network, chosen: dict[str, str | bool | None], out: Path) -> str:
+    """The line that makes the page again, without the options that are at their defaults."""
+    words = ["neft", "report"]
+    options = {field.name: getattr(network, field.name) for field in dataclasses.fields(Network)}
+    defaults = {field.name: field.default for field in dataclasses.fields(Network)} | {"data": "fashion-mnist"}
+    for name, value in (options | chosen).items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value not in (None, False) and value != defaults.get(name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join([*words, "--out", out.name])

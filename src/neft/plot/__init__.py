@@ -11,10 +11,16 @@ from ._draw import draw as draw
 from ._ledger import ledger as ledger
 from ._network import layers as layers
 from ._network import outputs as outputs
+from ._orders import orders as orders
 from ._phase import critical as critical
 from ._phase import phase as phase
+from ._placed import placed as placed
+from ._rivals import rivals as rivals
 from ._save import save as save
 from ._save import svg as svg
+from ._simulated import ntk_distribution as ntk_distribution
+from ._simulated import output_distribution as output_distribution
+from ._simulated import tensor as tensor
 from ._style import INK as INK
 from ._sweep import learning_curves as learning_curves
 from ._sweep import pictures as pictures

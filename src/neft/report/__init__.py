@@ -1,8 +1,9 @@
-"""The page, one self-contained HTML file that shows the library at work, and tables that the command line prints too.
+"""The page about one network and one data set, a single HTML file, and tables that the command line prints too.
 
-A section is a function of a `Context` that returns HTML; adding one means writing it and naming it in `_sections.py`.
+A section is a title and functions of a `Context` that return HTML; a new one is written and named in `_sections.py`.
 """
 
+from ._examples import examples as examples
 from ._page import Context as Context
 from ._page import Section as Section
 from ._page import Written as Written

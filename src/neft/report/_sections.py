@@ -1,21 +1,22 @@
-"""The sections of the page, in order. A new section is a function in a file of its own and a line here."""
+"""The sections of the page, in order. A section is a title and the functions that write its parts.
 
-from ._about import about
-from ._activations import activations
-from ._after_training import after_training
-from ._averages import averages
-from ._claims import claims
-from ._data import data
-from ._made import made
-from ._network import network
+A new one is a function of a `Context` in a file of its own and a line here.
+"""
+
+from ._section_action import convergence, stopping, terms
+from ._section_claims import claims
+from ._section_fisher import fisher
+from ._section_glance import glance
+from ._section_made import made
+from ._section_training import forecast, orders
+from ._section_width import distributions, flow, phases
 
 SECTIONS = (
-    ("What neft is", about),
-    ("Activations", activations),
-    ("Gaussian averages", averages),
-    ("A network at initialization", network),
-    ("After training", after_training),
-    ("Data", data),
+    ("At a glance", glance),
+    ("Width", flow, phases, distributions),
+    ("Training", forecast, orders),
+    ("Action", terms, convergence, stopping),
+    ("Fisher", fisher),
     ("Claims", claims),
-    ("How this page was made", made),
+    ("How it was made", made),
 )

@@ -1,41 +1,101 @@
 """The page as a file."""
 
+import contextlib
 import os
+import signal
+import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import _check
 from .._files import writing
-from ._page import Writer, Written, page, run
+from ._page import Sections, Written, page, run
+
+if TYPE_CHECKING:
+    from .. import MLP
+    from ..data import Dataset
 
 
 def write(
     path: str | os.PathLike[str],
+    net: "MLP | None" = None,
+    train: "Dataset | None" = None,
+    test: "Dataset | None" = None,
     *,
+    quick: bool = False,
     seed: int = 0,
     command: str | None = None,
-    sections: Sequence[tuple[str, Writer]] | None = None,
+    sections: Sections | None = None,
+    quiet: bool = False,
 ) -> Written:
     """The sections that now stand in the HTML file `path`, which is written whole or not at all.
 
     Args:
         path: the file; what it held before is replaced.
+        net: the network that the page is about; by default tanh of three layers, width 128, with the inputs and
+            outputs of the data.
+        train: its training examples (see `examples`); by default those of Fashion-MNIST.
+        test: its test examples.
+        quick: whether to take fewer draws and leave out what takes longest.
         seed: the seed of what is random.
         command: how the page says it was made.
-        sections: (title, function) pairs, instead of those of `_sections.py`; each function takes a `Context` and
+        sections: (title, function, …) tuples, instead of those of `_sections.py`; each function takes a `Context` and
             returns HTML.
+        quiet: whether to show no bars.
 
-    >>> import tempfile, pathlib
+    >>> import pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "page.html"
     >>> write(target, sections=[("Greeting", lambda context: "<p>hello</p>")]).failed
     ()
     """
     start = time.perf_counter()
+    seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
+    target = Path(path)
+    _refuse_unwritable(target)
+    subject, heading = None, "neft"
+    if sections is None or net is not None or train is not None:
+        from ._examples import examples
+        from ._subject import Subject  # with it comes JAX
+
+        if train is None:
+            train, test = examples()
+        if net is None:
+            from .. import MLP
+
+            net = MLP(widths=(train.features, 128, 128, train.classes), activation="tanh")
+        subject = Subject(net=net, train=train, test=test, seed=seed)
+        heading = subject.title
     if sections is None:
-        from ._sections import SECTIONS as sections  # with them come JAX and matplotlib
-    seed = _check.integer("seed", seed, at_least=0)
-    # The file is opened first, so that a folder that cannot be written to is known before the work.
-    with writing(path) as file:
-        done = run(sections, seed=seed, command=command or f"neft report --seed {seed}")
-        file.write(page(done))
+        from ._sections import SECTIONS as sections
+    command = command or f"neft report{' --quick' if quick else ''} --seed {seed}"
+    done = run(sections, seed=seed, command=command, quick=quick, subject=subject, quiet=quiet)
+    with _uninterrupted(), writing(target) as file:
+        file.write(page(done, heading))
     return Written(sections=done, seconds=time.perf_counter() - start)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    # Ctrl-C in the milliseconds of writing comes too late to stop anything, and could leave a temporary file.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _refuse_unwritable(target: Path) -> None:
+    # Known before minutes of work; the file that tries it has no name, so nothing is left whatever happens.
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None

@@ -119,7 +119,7 @@ def evolve(
     found = _run(h, jnp.asarray(y.ravel()), plan)
     effect = None
     if plan.learning_rate is not None and plan.steps is not None:
-        still = _run(h, jnp.asarray(y.ravel()), Schedule(plan.learning_rate * plan.steps.astype(float)))
+        still = _run(h, jnp.asarray(y.ravel()), Schedule(np.asarray(plan.learning_rate * plan.steps.astype(float))))
         effect = found.z - still.z
 
     def outputs_of(z: np.ndarray, test: bool) -> np.ndarray:

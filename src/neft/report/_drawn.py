@@ -1,0 +1,43 @@
+"""What many draws of one network give at one input."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._blocks import blocks
+from .._network import MLP
+from ..tangent import mlp_ntk
+
+_BLOCK = 250
+
+
+class Drawn(NamedTuple):
+    """Outputs and diagonal elements of the NTK."""
+
+    outputs: Float[np.ndarray, "draws outputs"]
+    ntk: Float[np.ndarray, "draws outputs"]
+
+
+def drawn(net: MLP, x: Float[np.ndarray, " n_0"], draws: int, key: Array) -> Drawn:
+    """The outputs and the NTK at x of `draws` networks; draw i is net.init(jax.random.fold_in(key, i))."""
+    at = jnp.asarray(x, jnp.float32)
+    parts = []
+    for part in blocks(draws, _BLOCK, label="draws"):
+        index = jnp.arange(part.start, part.start + _BLOCK)
+        found = _several(net, at, key, index)
+        parts.append([np.asarray(values, float)[: part.stop - part.start] for values in found])
+    return Drawn(*(np.concatenate(column) for column in zip(*parts)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _several(net: MLP, x: Array, key: Array, index: Array) -> Any:
+    def one(i: Array) -> tuple[Array, Array]:
+        params = net.init(jax.random.fold_in(key, i), jnp.float32)
+        return net.apply(params, x), jnp.diagonal(mlp_ntk(net, params, x[None])[0, 0])
+
+    # One network at a time: it compiles much faster than a batch of them, and memory holds one.
+    return jax.lax.map(one, index)

@@ -1,0 +1,174 @@
+"""Training: predicted against really trained outputs, and the error against width at orders 1, 2 and 3."""
+
+import jax
+import numpy as np
+
+from .. import plot, training
+from .._network import MLP
+from ._figure import figure
+from ._html import heading, note, paragraph, table
+from ._math import math
+from ._page import Context
+from ._subject import Subject
+from ._tables import Table
+
+_RATE = 0.25
+"""Steps are this part of the largest stable one, so that they follow gradient flow closely."""
+
+_STEPS = 60
+_WIDEST = 256
+
+
+def forecast(context: Context) -> str:
+    """Networks of infinite width and networks really trained, on a few training examples."""
+    of, draws = context.of, 24 if context.quick else 64
+    if of.jumps:
+        return note(f"{of.net.activation.name} jumps, so it has no gradient to be trained by.")
+    train, tests = _few(of, 2, 20), _held_out(of, 12)
+    x, y = train[0], np.eye(of.train.classes)[train[1]] - 1 / of.train.classes
+    rate = _RATE * training.max_learning_rate(of.net, x)
+    found = training.forecast(
+        of.net, x, y, tests[0], steps=_STEPS, learning_rate=rate, draws=draws, key=jax.random.fold_in(of.key, 2)
+    )
+    assert found.trained is not None and found.apart is not None
+    apart = found.trained.mean - found.mean
+    facts = Table(
+        title="Predicted and trained, all outputs at all test inputs",
+        columns=("", "predicted", "trained"),
+        rows=(
+            ("rms of the means", _number(found.mean), _number(found.trained.mean)),
+            ("rms of the spreads over draws", _number(found.std), _number(found.trained.std)),
+            ("rms difference of the means", "-", f"{_number(apart)} ± {_number(found.trained.stderr)}"),
+            ("right answers by the mean", _right(found.mean, tests[1]), _right(found.trained.mean, tests[1])),
+        ),
+        notes=(
+            "± is the standard error of the trained means: a difference beyond it is of order 1/width. "
+            "neft predict --order 1 has those terms.",
+        ),
+    )
+    return (
+        heading("Predicted and really trained")
+        + paragraph(
+            f"An infinitely wide network is a linear model with the kernel Θ, which training does not move. Here it is "
+            f"after {_STEPS} steps of gradient descent of size {rate:.3g} on half the squared error of {len(x)} "
+            f"examples (targets 1 - 1/{of.train.classes} for the class and -1/{of.train.classes} for the others), "
+            f"beside {draws} networks of the real width."
+        )
+        + math("z(T) = z(0) - Θ_{xA}Θ_{AA}^{-1}(1 - (1 - ηΘ_{AA})^T)(z_A(0) - y)", block=True)
+        + figure(
+            plot.draw(found),
+            name="forecast",
+            alt=f"First output at {len(tests[0])} test inputs: predicted mean with two spreads, and the outputs of "
+            "really trained networks",
+            caption="The first output at each test input. Bars are two standard deviations over initializations.",
+        )
+        + table(facts)
+    )
+
+
+def _number(values: np.ndarray) -> str:
+    return f"{np.sqrt(np.mean(np.square(values))):.3g}"
+
+
+def _right(means: np.ndarray, labels: np.ndarray) -> str:
+    return f"{int((means.argmax(1) == labels).sum())} of {len(labels)}"
+
+
+def _few(of: Subject, per_class: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    # The first examples of each class, in turn.
+    by_class = [np.flatnonzero(of.train.y == label)[:per_class] for label in range(of.train.classes)]
+    chosen = [index[k] for k in range(per_class) for index in by_class if k < len(index)][:most]
+    return of.train.x[chosen].astype(float), of.train.y[chosen]
+
+
+def _held_out(of: Subject, count: int) -> tuple[np.ndarray, np.ndarray]:
+    # Without a test split, examples from the end, which training does not see.
+    source = of.train if of.test is None else of.test
+    part = slice(-count, None) if of.test is None else slice(count)
+    return source.x[part].astype(float), source.y[part]
+
+
+def orders(context: Context) -> str:
+    """The error of the hierarchy of tangent kernels at orders 1, 2 and 3 against the width."""
+    of = context.of
+    start = heading("Order by order")
+    reason = _no_orders(of)
+    if reason:
+        return start + note(reason)
+    if context.quick:
+        return start + note("--quick leaves out the error against width at orders 1, 2 and 3, which takes longest.")
+    widths, draws = _widths(of.width), 2
+    x, labels = _few(of, 1, 2)
+    y, tests = np.where(labels == labels[0], 0.5, -0.5), _held_out(of, 4)[0]
+    errors, lost = _errors(of, x, y, tests, widths, draws)
+    mean, stderr = np.sqrt((errors**2).mean(-1)), errors.std(axis=-1, ddof=1) / np.sqrt(draws)
+    rows = tuple(
+        (str(n), *(f"{mean[k, i]:.2g} ± {stderr[k, i]:.1g}" for k in range(3)), str(int(lost[:, i].sum())))
+        for i, n in enumerate(widths)
+    )
+    return (
+        start
+        + paragraph(
+            "A network of finite width moves its own kernel: order 1 keeps the kernel H of each drawn network as it "
+            "is, order 2 lets it change by dH, order 3 lets that change too. Each drawn network is predicted from its "
+            f"own kernels and really trained by the same {_STEPS} steps. To keep it short there is one output, "
+            f"{len(x)} training examples of two classes with targets ±1/2 and {len(tests)} test inputs."
+        )
+        + math("\\frac{dH_{ij}}{dt} = -(dH_{ijk} + dH_{jik})ε_k", block=True)
+        + figure(
+            plot.orders(widths, mean, stderr),
+            name="orders",
+            alt="Error of the predicted outputs against the width at orders 1, 2 and 3, with error bars",
+            caption=f"{draws} draws at each width, which is few; bars are two standard errors over them. On average "
+            "the errors fall like 1/n, 1/n and 1/n².",
+        )
+        + table(
+            Table(
+                title="rms error of an output",
+                columns=("width", "order 1", "order 2", "order 3", "predictions that failed"),
+                rows=rows,
+                notes=("A truncated kernel can lose positivity and run away; such predictions count as they came.",)
+                if lost.any()
+                else (),
+            )
+        )
+    )
+
+
+def _no_orders(of: Subject) -> str | None:
+    if of.net.depth == 1:
+        return "One layer is linear in its parameters: order 1 is exact, and there are no others."
+    kinks = [kink for kink in of.net.activation.kinks if kink.order < 2]
+    if kinks:
+        return (
+            f"Orders 2 and 3 need derivatives of {of.net.activation.name} that do not exist: its derivative "
+            f"{kinks[0].order} jumps at {kinks[0].position:g}."
+        )
+    return None
+
+
+def _widths(width: int) -> tuple[int, ...]:
+    # Around the network's own; narrow ones have heavy tails that a few draws do not show.
+    top = max(4, min(2 * width, _WIDEST))
+    return top // 4, top // 2, top
+
+
+def _errors(
+    of: Subject, x: np.ndarray, y: np.ndarray, tests: np.ndarray, widths: tuple[int, ...], draws: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rms error over test inputs, (orders, widths, draws), and how many predictions failed, (orders, widths)."""
+    net, key = of.net, jax.random.fold_in(of.key, 3)
+    errors, lost = np.empty((3, len(widths), draws)), np.zeros((3, len(widths)))
+    for i, n in enumerate(widths):
+        hidden = (max(2, round(m * n / of.width)) for m in net.widths[1:-1])
+        one = MLP((net.widths[0], *hidden, 1), net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W)
+        rate = _RATE * training.max_learning_rate(one, x)
+        options = {"draws": draws, "key": key, "steps": _STEPS, "dtype": np.float32}
+        trained = training.ensemble(one, x, y, tests, learning_rate=rate, **options)
+        for draw in range(draws):
+            params = one.init(jax.random.fold_in(key, draw), np.float32)
+            for k in range(3):
+                found = training.evolve(one, params, x, y, tests, order=k + 1, steps=[_STEPS], learning_rate=rate)
+                lost[k, i] += not found.converged.all()
+                errors[k, i, draw] = np.sqrt(np.square(found.test[-1] - trained.test[draw]).mean())
+    return errors, lost

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from neft import MLP, ensemble, fisher, plot, width
+
+NET = MLP((3, 6, 6, 2), "tanh", C_b=0.1, C_W=1.5)
+X = np.array([1.0, 0.5, -0.5])
+
+
+@pytest.fixture(scope="module")
+def stats():
+    return width.statistics(NET, X)
+
+
+def test_a_tensor_is_drawn_with_two_standard_errors(stats):
+    one = ensemble.Estimate(mean=np.array([0.0, 1.0, 2.0]), stderr=np.array([0.0, 0.1, 0.2]))
+    found = ensemble.Estimates(tensors={"V": one}, widths=NET.widths, draws=8, made=stats.made)
+    axes = plot.tensor(stats, found, "V").axes[0]
+    assert np.allclose(axes.lines[0].get_ydata(), stats.V)
+    (bars,) = axes.containers
+    segments = np.array(bars.lines[2][0].get_segments())
+    assert np.allclose(segments[:, 1, 1] - segments[:, 0, 1], 4 * one.stderr)
+    assert len(plot.tensor(stats, found, "A").axes[0].containers) == 0
+
+
+def test_densities_of_draws_are_densities(stats):
+    values = np.random.default_rng(0).normal(scale=np.sqrt(stats.K[-1]), size=(3000, 2))
+    axes = plot.output_distribution(width.density(stats), values).axes[0]
+    x, y = axes.containers[0].lines[0].get_data()
+    assert abs(np.sum(y) * np.diff(x).min() - 1) < 0.01
+    axes = plot.ntk_distribution(values + 5, 5.0, 0.5, 4.9).axes[0]
+    x, y = axes.lines[[line.get_label() for line in axes.lines].index("predicted mean and spread")].get_data()
+    assert abs(np.trapezoid(y, x) - 1) < 1e-6 and abs(x[np.argmax(y)] - 5) < 0.05
+
+
+def test_the_network_stands_on_its_phase_diagram():
+    diagram = width.phase("tanh", C_b=np.linspace(0, 1, 5), C_W=np.linspace(0.5, 3, 6))
+    figure = plot.placed(diagram, C_b=0.25, C_W=2.0)
+    named = [c for c in figure.axes[0].collections if c.get_label() == "this network"]
+    assert np.allclose(named[0].get_offsets(), [[2.0, 0.25]])
+    assert "<image" not in plot.svg(figure, salt="a")
+
+
+def test_orders_keep_their_bars_above_zero():
+    errors, stderr = np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]), np.full((3, 2), 0.02)
+    axes = plot.orders((16, 32), errors, stderr).axes[0]
+    assert [c.get_label() for c in axes.containers] == ["order 1", "order 2", "order 3"]
+    assert all(np.array(c.lines[2][0].get_segments())[:, 0, 1].min() > 0 for c in axes.containers)
+
+
+def test_rivals_are_means_over_seeds():
+    from neft import data
+
+    rng = np.random.default_rng(0)
+    some = data.load((rng.normal(size=(60, 2)), np.arange(60) % 2))
+    found = {
+        "sgd": [fisher.train(some, hidden=(3,), optimizer="sgd", batch=10, epochs=2, seed=s).curves for s in (0, 1)]
+    }
+    axes = plot.rivals(found, "epochs").axes[0]
+    mean = np.mean([one.train_cost for one in found["sgd"]], axis=0)
+    assert np.allclose(axes.containers[0].lines[0].get_ydata(), mean)
+    assert plot.rivals(found, "cpu_seconds").axes[0].get_xlabel().endswith("/ s")
+    with pytest.raises(ValueError, match="clock is 'hours'"):
+        plot.rivals(found, "hours")
