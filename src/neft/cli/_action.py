@@ -10,6 +10,9 @@ from ._options import Output
 
 if TYPE_CHECKING:
     from ..action import Fit
+    from ..data import Dataset
+
+_EVALUATED = 1000
 
 
 def action(
@@ -33,29 +36,58 @@ def action(
         Path | None, typer.Option("--resume", help="An .npz file to train on from.", show_default=False)
     ] = None,
     split: Annotated[str, typer.Option("--split", help="The samples to expand on: train or test.")] = "test",
+    stops: Annotated[
+        str | None,
+        typer.Option(
+            "--stops",
+            help="Follow ∇S_T·∇S_E in descents on so many samples each, such as 100,1000: where each should stop.",
+            metavar="LIST",
+            show_default=False,
+        ),
+    ] = None,
+    stop_steps: Annotated[int, typer.Option("--stop-steps", help="Full-batch steps of each of these descents.")] = 400,
     seed: Annotated[int, typer.Option("--seed", help="Of the training and of random parameters.")] = 0,
 ) -> None:
     """Expand a classifier's loss in its parameters, at θ trained on the data or given: terms, convergence, elements.
 
-    Example: neft action fashion-mnist --subset --hidden 64 --epochs 4 --plot action.svg
+    Example: neft action fashion-mnist --subset --hidden 64 --epochs 4 --stops 100,1000 --plot action.svg
     """
     import jax
 
     from .. import action
     from .. import data as sets
 
+    sizes = _sizes(stops)
     full = False if subset else None
     sample = sets.load(data, split, preprocess=preprocess, full=full)
+    key = jax.random.key(seed)
+    train = sets.load(data, "train", preprocess=preprocess, full=full) if params is None or sizes else sample
     theta: Any
     if params is None:
-        train = sets.load(data, "train", preprocess=preprocess, full=full)
         test = sample if sample.split != train.split else None
-        key = jax.random.key(seed)
         options: Any = {"hidden": hidden, "activation": activation, "epochs": epochs, "key": key, "resume": resume}
         theta = action.fit(train, test, **options)
     else:
         theta = _given(params)
-    emit(action.analyse(theta, sample, activation=activation, order=order, key=jax.random.key(seed)), output)
+    found = None
+    if sizes:
+        other = sample.balanced(_evaluated(sample)) if sample.split != train.split else None
+        width = theta.U.shape[1] if isinstance(theta, action.Fit) else theta["U"].shape[1]
+        options = {"hidden": width, "activation": activation, "steps": stop_steps, "key": key}
+        found = action.stops_by_size(train, other, sizes, **options)
+    emit(action.analyse(theta, sample, activation=activation, order=order, key=key, stops=found), output)
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    try:
+        return () if text is None else tuple(int(piece) for piece in text.split(","))
+    except ValueError:
+        raise ValueError(f"--stops is {text!r}, but must be whole numbers such as 100,1000.") from None
+
+
+def _evaluated(data: "Dataset") -> int:
+    """So many samples of each class of an evaluation loss whose gradient is followed."""
+    return max(1, min(_EVALUATED // data.classes, int(data.prior.min() * data.count + 0.5)))
 
 
 def _given(path: Path) -> "Fit | dict[str, Any]":

@@ -59,6 +59,9 @@ def _write(
     be_quiet(quiet)
     chosen = {"data": data, "preprocess": preprocess, "subset": subset, "quick": quick}
     command = _command(network, chosen, out)
+    if quick and "jax" not in sys.modules:
+        # Most of a quick page's time is compilation. The compiler reads this when it starts.
+        os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
     from .. import report
 
     train, test = report.examples(data, preprocess=preprocess, subset=subset)
