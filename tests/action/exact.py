@@ -54,6 +54,20 @@ def _factors(degree: int):
     return monomials, [tuple(k + 1 for k in degrees) for degrees in monomials]
 
 
+def graded(params, data, sigma, order) -> dict:
+    """Every monomial of a homogeneous σ up to the order, in U, (W,b) together and c, for t > 0."""
+    found = {}
+    with mp.workdps(DIGITS):
+        for degree in range(1, order + 1):
+            monomials = [d for d in itertools.product(range(degree + 1), repeat=3) if sum(d) == degree]
+            points = [tuple(k + 1 for k in degrees) for degrees in monomials]
+            values = [along(params, data, sigma, degree, (u, w, w, c), direction=1)[degree] for u, w, c in points]
+            matrix = mp.matrix([[mp.fprod(mp.mpf(x) ** k for x, k in zip(p, d)) for d in monomials] for p in points])
+            for (u, w, c), value in zip(monomials, mp.lu_solve(matrix, mp.matrix(values))):
+                found["U" * u + "(Wb)" * w + "c" * c] = value
+    return found
+
+
 def terms(params, data, sigma, order) -> dict:
     """Every monomial up to the order: Taylor coefficients along many scalings, and one linear system per order."""
     found = {}

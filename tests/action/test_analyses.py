@@ -105,6 +105,15 @@ def test_alignment_not_counting_makes_a_term_large():
     assert 0 < found.random["UW"] < abs(found.value["UW"]) / 3
 
 
+def test_sub_terms_are_the_products_of_the_sums_written_out():
+    M, H, E = 3, 4, 2
+    # S_2 and S_3 as the seeds write them; UUWW is Π_αδ E[zz]_γε (Σ_β U_αβ W_βγ)(Σ_ζ U_δζ W_ζε).
+    written = {"cc": (M, M), "UW": (M, H, E), "UWb": (M, H, E), "UWW": (M, H, E, E), "UWc": (M, H, E, M)}
+    written |= {"Ubc": (M, H, M), "UUWW": (M, H, E, M, H, E)}
+    for name, indices in written.items():
+        assert action.sub_terms(name, M, H, E) == sum(1 for _ in np.ndindex(indices)), name
+
+
 def test_element_statistics_are_those_of_scipy():
     x = np.random.default_rng(0).gamma(2.0, size=(40, 50)) - 1.0
     found = action.describe_elements(x)

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 import neft
 from neft import action, plot
 from neft.cli import app
+from neft.report import tables
 
 from . import exact
 
@@ -48,12 +49,62 @@ def test_a_classifier_is_trained_and_expanded(own, tmp_path):
     assert "rms U" in done.stdout and (tmp_path / "r.npz").exists()
 
 
+@pytest.mark.slow
+def test_stops_by_gradients_are_followed_and_kept(own, tmp_path):
+    line = ("action", own / "data.npz", "--preprocess", "none", "--params", own / "theta.npz", "--split", "train")
+    done = run(*line, "--stops", "9,30", "--stop-steps", "4", "--out", tmp_path / "a.npz")
+    assert done.exit_code == 0, done.stderr
+    found = neft.load(tmp_path / "a.npz").stops
+    assert found.sizes == (9, 30) and len(found[9].training) == 5 and found[30].drift[0] < 0
+
+
+def test_sizes_that_are_no_numbers_are_refused(own):
+    done = run("action", own / "data.npz", "--stops", "9;30", "--preprocess", "none", "--split", "train")
+    assert done.exit_code == 2 and "--stops is '9;30'" in done.stderr
+
+
 def test_what_is_not_parameters_is_refused(own):
     done = run("action", own / "data.npz", "--params", own / "data.npz", "--preprocess", "none", "--split", "train")
     assert done.exit_code == 2 and "data.npz" in done.stderr
 
 
+def stopping(evaluation):
+    losses = np.array(evaluation)
+    return action.Stopping(
+        training=np.linspace(2.0, 1.0, 4),
+        evaluation=losses,
+        alignment=np.array([1.0, 0.3, -0.1, -0.2]),
+        drift=np.array([-1.0, -0.3, 0.1, np.nan]),
+        stop_by_alignment=2,
+        stop_by_drift=2,
+        minimum=2 if losses[-1] > losses[2] else None,
+        trusted=True,
+        reason="a test",
+        rate=0.1,
+        curvature=np.ones(3),
+        made=neft.Made.by("test"),
+    )
+
+
+STOPS = action.Stops(
+    sizes=(10, 100), runs=(stopping([2.0, 1.5, 1.4, 1.8]), stopping([2.0, 1.4, 1.2, 1.1])), made=neft.Made.by("test")
+)
+
+
+def test_the_stops_of_an_analysis_are_said_and_drawn():
+    params, data = exact.problem(True)
+    found = action.analyse(params, data, order=2, stops=STOPS)
+    table = tables(found)[-1]
+    assert table.rows[0][:4] == ("10", "2", "2", "2") and table.rows[1][1] == "-" and "yes: a test" in table.rows[0][-1]
+    figure = plot.draw(found)
+    assert len(figure.axes) == 6 and "10 samples" in plot.svg(figure, salt="a").replace("\n", "")
+    right = plot.draw(STOPS).axes[1]
+    assert [list(line.get_ydata()) for line in right.lines[:2]] == [[2], [2, 2]]
+
+
 PICTURES = {
+    "stopping": lambda p, d: stopping([2.0, 1.5, 1.4, 1.8]),
+    "stops": lambda p, d: STOPS,
     "expansion": lambda p, d: action.expand(p, d, 3),
     "convergence": lambda p, d: action.convergence(p, d, order=6, points=5, bound=0.5),
     "elements": lambda p, d: action.elements(p, d),

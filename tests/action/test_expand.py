@@ -83,6 +83,19 @@ def test_homogeneous_activations_are_graded_by_u_c_and_the_first_layer(name):
         assert scaled.terms[key].value == pytest.approx(factor * term.value, rel=1e-11), key
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["relu", "leaky_relu(0.1)"])
+@pytest.mark.parametrize("balanced", [True, False])
+def test_every_graded_term_of_a_homogeneous_activation_agrees_with_fifty_digits(name, balanced):
+    params, data = exact.problem(balanced, seed=4)
+    found = action.expand(params, data, 4, activation=name).terms
+    wanted = exact.graded(params, data, exact.SIGMA[name], 4)
+    assert all(abs(value) < 1e-12 for key, value in wanted.items() if key not in found)
+    for key, term in found.items():
+        assert term.value == pytest.approx(float(wanted[key]), rel=1e-8, abs=1e-12), key
+    assert {"c", "U(Wb)", "cc", "U(Wb)c", "ccc", "UU(Wb)(Wb)", "U(Wb)cc", "cccc"} == found.keys()
+
+
 def test_relu_to_order_four_is_what_theory_says():
     params, (z, m) = exact.problem(True)
     rho = np.maximum(z @ params["W"].T + params["b"], 0) @ params["U"].T
@@ -92,6 +105,12 @@ def test_relu_to_order_four_is_what_theory_says():
     assert terms["U(Wb)"].value == pytest.approx((rho.mean(axis=1) - rho[np.arange(6), m]).mean())
     assert terms["U(Wb)c"].value == pytest.approx(c @ Pi @ rho.mean(axis=0))
     assert terms["UU(Wb)(Wb)"].value == pytest.approx(np.einsum("na,ab,nb->n", rho, Pi, rho).mean() / 2)
+    d = np.eye(3)
+    T = np.einsum("ab,bc->abc", d, d) / 3 - (d[:, :, None] + d[:, None, :] + d[None]) / 9 + 2 / 27
+    assert terms["U(Wb)cc"].value == pytest.approx(np.einsum("abd,a,b,d->", T, rho.mean(axis=0), c, c) / 2)
+    assert terms["ccc"].value == pytest.approx(np.einsum("abd,a,b,d->", T, c, c, c) / 6)
+    fourth = ((c - c.mean()) ** 4).mean() - 3 * c.var() ** 2
+    assert terms["cccc"].value == pytest.approx(fourth / 24)
 
 
 @pytest.mark.slow
@@ -201,6 +220,63 @@ def test_bad_data_and_parameters_are_refused_in_one_sentence():
         action.expand(params, 3)
     with one_sentence("m has shape"):
         action.expand(params, (z, m[:3]))
+
+
+PARAMS, (Z, M) = exact.problem(True)
+BAD_DATA = {
+    "empty class": ((Z, np.where(M == 1, 0, M)), "class 1 has no sample"),
+    "a label too large": ((Z, np.where(M == 2, 10**12, M)), "100000000000"),
+    "a negative label": ((Z, M - 1), "label -1"),
+    "fractional labels": ((Z, M + 0.5), "whole numbers"),
+    "NaN": ((np.where(np.arange(6)[:, None] == 4, np.nan, Z), M), "z holds nan at index (4, 0)"),
+    "too few labels": ((Z, M[:-1]), "m has shape (5,)"),
+    "one axis": ((Z[:, 0], M), "z has shape (6,)"),
+    "no samples": ((Z[:0], M[:0]), "at least one sample"),
+}
+TAKES_DATA = {
+    "expand": lambda data: action.expand(PARAMS, data),
+    "moments": action.moments,
+    "contracted": lambda data: action.contracted(PARAMS, data, 2),
+    "radius": lambda data: action.radius(PARAMS, data),
+    "convergence": lambda data: action.convergence(PARAMS, data),
+    "elements": lambda data: action.elements(PARAMS, data),
+    "domination": lambda data: action.domination(PARAMS, data),
+    "analyse": lambda data: action.analyse(PARAMS, data),
+    "boundedness": lambda data: action.boundedness(data, 3),
+    "truncated_flow": lambda data: action.truncated_flow(PARAMS, data, 2),
+    "fit": lambda data: action.fit(data, data),
+    "loss_of": action.loss_of,
+    "stops_by_size": lambda data: action.stops_by_size(data, data, [3]),
+}
+
+
+@pytest.mark.parametrize("name", TAKES_DATA)
+def test_bad_data_are_refused_in_one_sentence_wherever_they_enter(name):
+    for data, words in BAD_DATA.values():
+        with one_sentence(words):
+            TAKES_DATA[name](data)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: action.expand(PARAMS, (Z, M), -1),
+        lambda: action.moments((Z, M), -1),
+        lambda: action.contracted(PARAMS, (Z, M), -1),
+        lambda: action.ray(jnp.sum, Z, -1),
+        lambda: action.taylor(jnp.sum, -1),
+        lambda: action.boundedness((Z, M), -1),
+        lambda: action.truncated_flow(PARAMS, (Z, M), -1),
+        lambda: action.convergence(PARAMS, (Z, M), order=-1),
+        lambda: action.elements(PARAMS, (Z, M), order=-1),
+        lambda: action.recover(jnp.sum, Z, order=-1),
+        lambda: action.domination(PARAMS, (Z, M), -1),
+        lambda: action.analyse(PARAMS, (Z, M), order=-1),
+    ],
+)
+def test_a_negative_order_is_refused_in_one_sentence(call):
+    with one_sentence("order is -1"):
+        call()
 
 
 def test_moments_are_the_sums_they_stand_for():

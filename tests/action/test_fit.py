@@ -1,4 +1,5 @@
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -131,6 +132,11 @@ def test_alignment_and_drift_are_the_products_they_stand_for(blobs):
 def test_the_largest_curvature_is_that_of_the_hessian():
     A = np.diag([1.0, 4.0, -2.0]).astype(np.float32)
     assert action.largest_curvature(lambda w: 0.5 * w @ A @ w, jnp.ones(3)) == pytest.approx(4, rel=1e-3)
+    assert action.largest_curvature(lambda w: w.sum(), jnp.ones(3)) == 0
+    # Also where the steepest direction leads downwards.
+    assert action.largest_curvature(lambda w: -(w[0] ** 2) + 0.2 * w[1] ** 2, jnp.ones(2)) == pytest.approx(
+        0.4, rel=1e-3
+    )
 
 
 @pytest.mark.slow
@@ -142,12 +148,80 @@ def test_more_data_move_the_stop_to_later_steps(blobs):
     assert found[300].evaluation.min() < found[30].evaluation.min()
 
 
-def test_the_curvature_is_that_at_the_least_evaluation_loss():
+def test_curvature_counts_up_to_the_stop_and_not_beyond():
+    # A slope, on which S_E is least at 0.5, and from 1 on a valley so narrow that the descent swings in it.
     def training(w):
-        return jnp.sum((w - 2.0) ** 2 + 0.1 * w**4)
+        return jnp.sum(jnp.where(w < 1, -w, 25 * (w - 1) ** 2 - w))
 
     monitor = action.StoppingMonitor(training, lambda w: jnp.sum((w - 0.5) ** 2))
-    end = monitor.follow(jnp.zeros(1), optax.sgd(0.02), steps=60, rate=0.02)
+    monitor.follow(jnp.zeros(1), optax.sgd(0.06), steps=60, rate=0.06)
     report = monitor.report()
-    # S_T'' = 2 + 1.2 w², and S_E is least next to w = 0.5.
-    assert report.curvature == pytest.approx(2.3, abs=0.1) and float(2 + 1.2 * end[0] ** 2) > 3
+    assert report.stop_by_alignment == report.minimum + 1 == 9 and len(report.curvature) == 60
+    assert report.trusted and report.curvature.max() == pytest.approx(50)
+
+
+def test_a_descent_that_comes_apart_is_not_trusted():
+    monitor = action.StoppingMonitor(lambda w: jnp.sum(w**4), lambda w: jnp.sum((w - 0.5) ** 2))
+    monitor.follow(jnp.full(1, 3.0), optax.sgd(1.0), steps=8, rate=1.0)
+    assert not monitor.report().trusted
+
+
+def test_a_step_too_large_on_the_way_to_the_stop_is_not_trusted():
+    # S_T is steep where the descent starts and flat where it ends.
+    def training(w):
+        return jnp.sum(jnp.where(w < 0, 8 * w**2 - 2 * w, -2 * w + w**2 / 2))
+
+    monitor = action.StoppingMonitor(training, lambda w: jnp.sum((w - 0.5) ** 2))
+    monitor.follow(jnp.full(1, -1.0), optax.sgd(0.2), steps=20, rate=0.2)
+    report = monitor.report()
+    assert report.curvature[0] == pytest.approx(16) and report.curvature[-1] == pytest.approx(1)
+    assert not report.trusted and "0.125" in report.reason
+
+
+def test_updates_that_are_not_the_step_times_the_gradient_are_not_trusted():
+    losses = (lambda w: jnp.sum((w - 1.0) ** 2), lambda w: jnp.sum((w - 0.5) ** 2))
+    for optimizer in (optax.adam(0.05), optax.sgd(0.1), optax.sgd(0.05, momentum=0.5)):
+        monitor = action.StoppingMonitor(*losses)
+        monitor.follow(jnp.zeros(2), optimizer, steps=3, rate=0.05)
+        assert not monitor.report().trusted and "not 0.05 times the gradient" in monitor.report().reason
+
+
+@pytest.mark.slow
+def test_the_curvature_followed_is_the_largest_eigenvalue_on_the_way(blobs):
+    training, evaluation = losses(blobs)
+    monitor = action.StoppingMonitor(training, evaluation)
+    params = start(8)
+    for steps in (0, 20, 60):
+        end = params
+        for _ in range(steps):
+            end = jax.tree.map(lambda p, g: p - 0.2 * g, end, jax.grad(training)(end))
+        flat, opened = jax.flatten_util.ravel_pytree(end)
+        exact = np.linalg.eigvalsh(jax.hessian(lambda f, o=opened: training(o(f)))(flat))[-1]
+        monitor = action.StoppingMonitor(training, evaluation)
+        monitor.follow(params, optax.sgd(0.2), steps=steps + 1, rate=0.2)
+        assert monitor.report().curvature[-1] == pytest.approx(float(exact), rel=0.02), steps
+
+
+def test_stops_by_size_are_printed_saved_and_loaded(blobs, tmp_path):
+    (z, m), evaluation = blobs
+    found = action.stops_by_size((z, m), evaluation, [30, 60], steps=3, hidden=4)
+    assert found.sizes == (30, 60) and found[60] is found.runs[1]
+    # A quarter of what is stable on the first part.
+    assert found.runs[0].rate * found.runs[0].curvature[0] == pytest.approx(0.5, rel=1e-3)
+    assert "30 samples" in str(found) and "not reached" in str(found)
+    found.save(tmp_path / "s.json")
+    assert neft.load(tmp_path / "s.json") == found
+    with one_sentence("sizes", "301", "300"):
+        action.stops_by_size((z, m), evaluation, [301])
+    with one_sentence("sizes", "300", "297"):
+        action.stops_by_size((z, m), None, [300])
+    with one_sentence("sizes is empty"):
+        action.stops_by_size((z, m), evaluation, [])
+
+
+def test_without_evaluation_data_the_samples_that_follow_are_used(blobs):
+    (z, m), _ = blobs
+    by_default, by_hand = (
+        action.stops_by_size((z, m), other, [30], steps=1, hidden=2, rate=0.1) for other in (None, (z[30:], m[30:]))
+    )
+    np.testing.assert_allclose(by_default[30].evaluation, by_hand[30].evaluation, rtol=1e-6)

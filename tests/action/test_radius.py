@@ -8,7 +8,7 @@ from helpers import one_sentence
 
 import neft
 from neft import action
-from neft.action import _exclusion
+from neft.action import _exclusion, _singularities
 from neft.action._model import Parameters, Samples
 
 from . import exact
@@ -87,6 +87,31 @@ def test_samples_excluded_by_the_bound_have_no_zero_and_the_others_are_searched(
         assert [zeros(i, size * found.radius) for i in np.flatnonzero(free)] == [0] * free.sum()
     assert [zeros(i, 0.999 * found.radius) for i in range(len(m))] == [0] * len(m)
     assert zeros(found.sample, 1.002 * found.radius) != 0
+
+
+def jumpy(z):
+    """Nearly tanh; its nearest poles have residues of 1e-9, which no look at values or first coefficients shows."""
+    return jnp.tanh(z) + 1e-9 * z / (1 + z * z)
+
+
+@pytest.mark.parametrize("own", [jnp.tanh, pytest.param(jumpy, marks=pytest.mark.slow)])
+def test_of_an_own_activation_nothing_is_certified(own):
+    params, (z, m) = exact.problem(False, seed=6)
+    act = neft.activation(own, name="mine")
+    theta = Parameters(*(params[letter] for letter in "UWbc"))
+    assert not _exclusion.free_of_zeros(theta, Samples(z, m, 3), act, 1e-3).any()
+    found = action.radius(params, (z, m), activation=act, candidates=1)
+    assert not found.verified and found.excluded == 0
+    if own is jnp.tanh:
+        # What is searched is the same as for the named one.
+        assert found.radius == pytest.approx(action.radius(params, (z, m), activation="tanh").radius, rel=0.01)
+
+
+def test_zeros_are_counted_and_a_phase_that_turns_too_fast_is_not():
+    assert _singularities._winding(lambda t: (t - 0.5) * (t - 0.2j) * (t + 0.2j), 1.0) == 3
+    assert _singularities._winding(lambda t: t**2 + 4, 1.0) == 0
+    assert _singularities._winding(lambda t: t**2000 - 0.5, 1.0) is None
+    assert _singularities._winding(lambda t: t * np.nan, 1.0) is None
 
 
 @pytest.mark.slow

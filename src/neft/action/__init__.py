@@ -36,7 +36,8 @@ from ._sizes import sizes as sizes
 from ._stopping import Stopping as Stopping
 from ._stopping import StoppingMonitor as StoppingMonitor
 from ._stopping import largest_curvature as largest_curvature
-from ._stopping import stops_by_size as stops_by_size
+from ._stops import Stops as Stops
+from ._stops import stops_by_size as stops_by_size
 from ._truncated import Boundedness as Boundedness
 from ._truncated import Flow as Flow
 from ._truncated import QuadraticForm as QuadraticForm

@@ -151,7 +151,9 @@ def describe_elements(tensor: Any) -> ElementStatistics:
     centred = x - x.mean()
     mass = float(np.abs(x).sum())
     reach = float(np.abs(x).max())
-    histogram, edges = np.histogram(x, bins=101, range=(-reach, reach) if reach else (-1.0, 1.0))
+    # An odd number, so that one bin is centred at 0; few elements do not fill many.
+    bins = int(np.clip(2 * np.cbrt(x.size), 11, 100)) // 2 * 2 + 1
+    histogram, edges = np.histogram(x, bins=bins, range=(-reach, reach) if reach else (-1.0, 1.0))
     distance = 1.0 if degenerate else _distance(centred / spread)
     return ElementStatistics(
         size=x.size,

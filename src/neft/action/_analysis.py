@@ -14,6 +14,7 @@ from ._fit import Fit
 from ._model import parameters, samples, smooth_at_zero
 from ._resum import pade
 from ._singularities import Radius, radius, verdict
+from ._stops import Stops
 
 
 @result
@@ -39,7 +40,10 @@ class Convergence(Result):
 
 @result
 class Analysis(Result):
-    """The expansion at θ with the analyses of seeds 000 and 001; `history` is that of the training, where there was."""
+    """The expansion at θ with the analyses of seeds 000 and 001.
+
+    `history` is that of the training, where there was one, and `stops` what gradients say about when to stop it.
+    """
 
     expansion: Expansion
     convergence: Convergence
@@ -48,6 +52,7 @@ class Analysis(Result):
     domination: Domination
     history: dict[str, Float[np.ndarray, " epochs"]]
     best: int | None
+    stops: Stops | None = None
     made: Made
 
     def _shown(self):
@@ -75,6 +80,8 @@ class Analysis(Result):
         if self.best is not None:
             ends = ", ".join(f"{name} {self.history[name][self.best]:.3g}" for name in ("U", "c", "W", "b"))
             yield "scales at θ*", ends
+        if self.stops is not None:
+            yield from self.stops._shown()
 
 
 @float64
@@ -110,9 +117,25 @@ def convergence(
 
 
 def analyse(
-    params: Any, data: Any, *, activation: Any = "silu", order: int = 4, draws: int = 4, key: Array | None = None
+    params: Any,
+    data: Any,
+    *,
+    activation: Any = "silu",
+    order: int = 4,
+    draws: int = 4,
+    key: Array | None = None,
+    stops: Stops | None = None,
 ) -> Analysis:
     """The expansion, its convergence, the elements' statistics and the domination of terms, for θ or for a `Fit`.
+
+    Args:
+        params: as for `expand`, or a `Fit`, whose history is kept.
+        data: as for `expand`.
+        activation: as for `expand`.
+        order: the highest order of the terms.
+        draws: of random θ for `domination`.
+        key: of these draws.
+        stops: what `stops_by_size` found, to be kept with the rest.
 
     >>> theta = dict(U=np.eye(2), c=np.zeros(2), W=np.eye(2), b=np.zeros(2))
     >>> analyse(theta, (np.eye(2), [0, 1]), order=2).expansion.terms["UW"].value
@@ -130,5 +153,6 @@ def analyse(
         domination=domination(theta, data, min(order, 4), activation=activation, draws=draws, key=key),
         history=history,
         best=None if fit is None else fit.best,
+        stops=stops,
         made=Made.by("neft.action.analyse", specification={"order": order, "draws": draws}),
     )

@@ -4,6 +4,9 @@
 x = Wz+b, bounds them: the first orders one by one, what is left by the moduli of all that it is made of,
 
     |f_α - f̄| ≤ Σ_{q≤N} r^(q+1) |f_α,q+1 - f̄_q+1| + r Σ_h |U_αh - Ū_h| m_N(r|x_h|),    m_N(x) = Σ_{q>N} |s_q| x^q
+
+The sum m_N goes on beyond the numbers at hand, and what is said of those is known of the named activations only, whose
+singularities are simple poles and logarithms. Of a user's own function nothing is excluded.
 """
 
 import math
@@ -24,7 +27,7 @@ _MARGIN = 1 - 1e-6
 def free_of_zeros(theta: Parameters, data: Samples, act: Activation, size: float) -> np.ndarray:
     """For each sample, whether the bound shows that its partition function has no zero with |t| ≤ size."""
     free = np.zeros(len(data.m), bool)
-    if not math.isfinite(size):
+    if not act.named or not math.isfinite(size):
         return free
     centred = theta._replace(U=theta.U - theta.U.mean(axis=0), c=theta.c - theta.c.mean())
     each = 8 * (2 * theta.features + 8 * theta.hidden + 2 * theta.classes)

@@ -114,7 +114,7 @@ def fit(
         "classes": train.classes,
     }
     key, first = jax.random.split(key)
-    theta = _start(first, train, hidden)
+    theta = start(first, train, hidden)
     state: Any = (theta, transform.init(theta), theta, key)
     history = _history(theta, train, test, act)
     path = None if resume is None else Path(resume)
@@ -166,6 +166,9 @@ def loss_of(data: Any, activation: Any = "silu", *, dtype: Any = None) -> Any:
 
 
 def _named_loss(z: Any, m: Any, params: Any, *, act: Activation) -> Any:
+    # JAX (0.10) remembers what it made of a NumPy array while a trace holds it, and with 64 bits on that is 64 bits for
+    # whoever uses the array later with 64 bits off. A new view is an array that nobody else uses.
+    z, m = (a[...] if isinstance(a, np.ndarray) else a for a in (z, m))
     return cross_entropy(logits([params[name] for name in LETTERS], z, act), m)
 
 
@@ -183,7 +186,8 @@ def _both(data: Any, evaluation: Any) -> tuple[Samples, Samples]:
     return parts[0], parts[1]
 
 
-def _start(key: Array, train: Samples, hidden: int) -> Parameters:
+def start(key: Array, train: Samples, hidden: int) -> Parameters:
+    """Random parameters in the type of the data: W and U of variance one over their fan-in, b = c = 0."""
     first, second = jax.random.split(key)
     features = train.z.shape[1]
     dtype = jnp.asarray(train.z[:1]).dtype

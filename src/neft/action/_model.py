@@ -92,9 +92,11 @@ def samples(data: Any, *, classes: int | None = None, features: int | None = Non
     if m.min() < 0 or m.max() >= count:
         wrong = int(m.min()) if m.min() < 0 else int(m.max())
         raise ValueError(f"m holds the label {wrong}, but labels must be from 0 to {count - 1}.")
-    empty = np.flatnonzero(np.bincount(m, minlength=count) == 0)
-    if len(empty):
-        raise ValueError(f"class {int(empty[0])} has no sample, but each of the {count} classes must occur.")
+    present = np.unique(m)
+    if len(present) < count:
+        # Without a count for each: a label may be huge by mistake.
+        empty = int(np.argmax(np.append(present, -1) != np.arange(len(present) + 1)))
+        raise ValueError(f"class {empty} has no sample, but each of the {count} classes must occur.")
     if count < 2:
         raise ValueError("m holds one class only, but a classifier needs at least two.")
     return Samples(z, m, count)

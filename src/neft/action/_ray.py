@@ -33,7 +33,7 @@ def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
 
     def run(start: Any, direction: Any) -> Any:
         closed, shape = program(loss, direction)
-        return _coefficients(closed, shape, closed.consts, start, direction, order)
+        return _coefficients(closed.jaxpr, shape, closed.consts, start, direction, order)
 
     return run
 
@@ -99,14 +99,17 @@ def _compiled(loss: Callable, order: int, from_origin: bool, structure: Any, sha
     # fold large constants for minutes.
     example = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(s, d) for s, d in shapes])
     closed, shape = program(loss, example)
+    # JAX (0.10) remembers what it made of a NumPy array for as long as that lives, and would hand out 64 bits where
+    # 64 bits are off: the constants are kept as arrays of JAX, and what the program holds of them is let go.
+    jaxpr, consts = closed.jaxpr, [jnp.array(c) for c in closed.consts]
 
     def run(consts: Any, start: Any, direction: Any) -> Any:
-        return _coefficients(closed, shape, consts, start, direction, order)
+        return _coefficients(jaxpr, shape, consts, start, direction, order)
 
-    return jax.jit(run), closed.consts
+    return jax.jit(run), consts
 
 
-def _coefficients(closed: Any, shape: Any, consts: Any, start: Any, direction: Any, order: int) -> Any:
+def _coefficients(jaxpr: Any, shape: Any, consts: Any, start: Any, direction: Any, order: int) -> Any:
     if getattr(shape, "shape", None) != ():
         raise ValueError("loss must return one number (an array of shape ()).")
     if not jnp.issubdtype(shape.dtype, jnp.floating):
@@ -114,7 +117,7 @@ def _coefficients(closed: Any, shape: Any, consts: Any, start: Any, direction: A
     leaves = jax.tree.leaves(direction)
     starts = [None] * len(leaves) if start is None else jax.tree.leaves(start)
     lines = [_line(a, d, order) for a, d in zip(starts, leaves)]
-    (found,) = walk(closed.jaxpr, consts, lines, order)
+    (found,) = walk(jaxpr, consts, lines, order)
     return jnp.stack([jnp.zeros((), shape.dtype) if c is None else jnp.asarray(c) for c in lifted(found, order)])
 
 

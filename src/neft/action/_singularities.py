@@ -27,6 +27,8 @@ _TOLERANCE = 1e-9
 _NEAR = np.geomspace(1e-7, math.pi / 2, 1000)
 _ANGLES = np.unique(np.concatenate([np.linspace(0, math.pi, 1001), math.pi / 2 - _NEAR, math.pi / 2 + _NEAR]))
 _EXAMINED = 10
+_FASTEST = 2.0
+"""Radians between neighbouring points; beyond π a turn would be taken for the opposite one."""
 _SHIFTS = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3)
 
 ZERO, POLE, NOTHING = "zero of a partition function", "singularity of the activation", "nothing"
@@ -41,7 +43,8 @@ class Radius(Result):
     to. The radius is the smaller of the two.
 
     Of the `samples`, `searched` were searched for zeros, and `excluded` have none within 0.999 of the radius by a bound
-    on their logits; `verified` says that the argument principle counts none there for any of the others either.
+    on their logits; `verified` says that the argument principle counts none there for any of the others either. With a
+    user's own activation, of whose singularities and series only estimates are known, it is never verified.
     """
 
     radius: float
@@ -187,13 +190,14 @@ def _nearest_zero(
         return best, owner, searched, 0, False
     free = free_of_zeros(theta, data, act, 0.999 * limit)
     doubtful = [int(i) for i in ranked if not free[i]]
-    verified = len(doubtful) <= _EXAMINED * candidates
+    # The argument principle needs to know where the function is analytic, which of a user's own is a guess.
+    verified = act.named and len(doubtful) <= _EXAMINED * candidates
     for i in track(doubtful[: _EXAMINED * candidates], "argument principle"):
         Z = _partition(theta, data.z[i], act)
-        if _winding(Z, 0.999 * limit):
+        if _winding(Z, 0.999 * limit) != 0:
             search(i)
             limit = min(pole, math.inf if best is None else abs(best))
-            verified = verified and not _winding(Z, 0.999 * limit)
+            verified = verified and _winding(Z, 0.999 * limit) == 0
     return best, owner, searched, int(free.sum()), verified
 
 
@@ -260,10 +264,15 @@ def _zeros(Z: Callable, starts: np.ndarray, reach: float) -> np.ndarray:
     return t[good]
 
 
-def _winding(Z: Callable, size: float) -> int:
-    # The number of zeros inside a circle (Z has no poles there). Z(t̄) is the conjugate of Z(t): half a circle will do.
+def _winding(Z: Callable, size: float) -> int | None:
+    """The number of zeros inside a circle without poles; None where the phase turns too fast to be followed."""
+    # Z(t̄) is the conjugate of Z(t): half a circle will do.
     values = Z(size * np.exp(1j * _ANGLES))
-    return round(float(np.angle(values[1:] / values[:-1]).sum()) / np.pi)
+    with np.errstate(all="ignore"):
+        turns = np.angle(values[1:] / values[:-1])
+    if not np.isfinite(turns).all() or np.abs(turns).max() > _FASTEST:
+        return None
+    return round(float(turns.sum()) / np.pi)
 
 
 def _complex(act: Activation) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,6 +1,7 @@
 """Early stopping seen from the gradients of the two losses (seed 001, section 3)."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,8 +24,14 @@ class Stopping(Result):
     Histories have one entry per observation: the losses S_T and S_E, ∇S_T·∇S_E (`alignment`, seed 001, equation 7), and
     ∇S_E·Δθ for the step taken next (`drift`). The stops are the observations at which alignment turns negative and
     drift positive, `minimum` is that of S_E; None where it did not happen. `trusted` says whether the rule of equation
-    7 may be trusted, and `reason` why: the batch is full and the step below 2/λ_max, with λ_max the largest curvature
-    of S_T where S_E is least.
+    7 may be trusted, and `reason` why: each update is the step size times -∇S_T of the full batch, and the step size
+    stays below 2/λ_max up to the stop, with λ_max the largest curvature of S_T at each observation (`curvature`, empty
+    where the step size is not known).
+
+    All the way up to the stop counts: beyond 2/λ_max the descent swings to and fro across the steepest direction, so
+    that alignment changes its sign without any minimum of S_E, and the rule takes its first change of sign. What comes
+    after the stop does not count: curvature goes on growing there, and the rule has been applied already. (λ_max at the
+    stop alone would trust a descent that came to rest late; λ_max of the whole path distrusts those that run on.)
     """
 
     training: Float[np.ndarray, " steps"]
@@ -37,8 +44,15 @@ class Stopping(Result):
     trusted: bool
     reason: str
     rate: float | None
-    curvature: float | None
+    curvature: Float[np.ndarray, " known"]
     made: Made
+
+    def _shown(self):
+        yield "steps", str(len(self.training) - 1)
+        yield "least S_E", "not reached" if self.minimum is None else f"{self.evaluation.min():.6g} at {self.minimum}"
+        for rule, stop in (("∇S_T·∇S_E < 0", self.stop_by_alignment), ("∇S_E·Δθ > 0", self.stop_by_drift)):
+            yield rule, "never" if stop is None else f"from step {stop} on"
+        yield "trusted" if self.trusted else "not trusted", self.reason
 
 
 class StoppingMonitor:
@@ -61,8 +75,8 @@ class StoppingMonitor:
         self._training, self._evaluation = wrap(training), wrap(evaluation)
         self._rows: list[tuple[float, float, float, float]] = []
         self._rate: float | None = None
-        self._full = True
-        self._curvature: float | None = None
+        self._full = self._plain = True
+        self._curvature: list[float] = []
 
     def observe(self, params: Any, update: Any = None) -> None:
         """Record the losses and their gradients at `params`; `update` is the change that the next step will make."""
@@ -89,24 +103,32 @@ class StoppingMonitor:
             batches: for minibatches, the loss of each step; by default the whole training loss.
         """
         steps = _check.integer("steps", steps, at_least=1)
-        self._rate, self._full = rate, batches is None
+        self._rate, self._full = None if rate is None else _check.real("rate", rate, above=0.0), batches is None
         state = optimizer.init(params)
-        least, kept = np.inf, params
+        steepest = None
         for i in track(range(steps), "steps"):
             first, second, gradient, other = _observed(self._training, self._evaluation, params)
             alignment = float(_dot(gradient, other))
-            # The curvature counts where the rule is applied: it grows on during training.
-            if float(second) < least:
-                least, kept = float(second), params
+            if rate is not None and batches is None:
+                steepest = self._followed(params, steepest)
             if batches is not None:
                 gradient = jax.grad(batches(i))(params)
             update, state = optimizer.update(gradient, state, params)
+            self._plain = self._plain and (rate is None or _along(update, gradient, -rate))
             self._rows.append((float(first), float(second), alignment, float(_dot(other, update))))
             params = optax.apply_updates(params, update)
-        if rate is not None:
-            self._curvature = largest_curvature(self._training, kept)
         self.observe(params)
         return params
+
+    def _followed(self, params: Any, steepest: Any) -> Any:
+        # The steepest direction turns slowly: from the second observation on one product with the Hessian follows it.
+        if steepest is None:
+            steepest = _steepest(self._training, params, _POWER_STEPS)
+        else:
+            _, v, shift = steepest
+            steepest = (*_power(self._training, params, v, shift, steps=1), shift)
+        self._curvature.append(float(steepest[0]))
+        return steepest
 
     def report(self) -> Stopping:
         """What the observations say."""
@@ -114,30 +136,39 @@ class StoppingMonitor:
             raise ValueError(f"the monitor holds {len(self._rows)} observations, but a report needs at least two.")
         training, evaluation, alignment, drift = (np.array(column) for column in zip(*self._rows))
         minimum = int(np.argmin(evaluation))
-        trusted, reason = self._verdict()
+        stop = _crossing(-alignment)
+        trusted, reason = self._verdict(len(training) if stop is None else stop + 1)
         return Stopping(
             training=training,
             evaluation=evaluation,
             alignment=alignment,
             drift=drift,
-            stop_by_alignment=_crossing(-alignment),
+            stop_by_alignment=stop,
             stop_by_drift=_crossing(drift),
             minimum=minimum if minimum < len(evaluation) - 1 else None,
             trusted=trusted,
             reason=reason,
             rate=self._rate,
-            curvature=self._curvature,
+            curvature=np.array(self._curvature),
             made=Made.by("neft.action.StoppingMonitor", specification={"observations": len(self._rows)}),
         )
 
-    def _verdict(self) -> tuple[bool, str]:
+    def _verdict(self, observed: int) -> tuple[bool, str]:
         if not self._full:
             return False, "minibatches: the update is not along the gradient of the training loss"
-        if self._rate is None or self._curvature is None:
+        if self._rate is None or not self._curvature:
             return False, "the step size is not known"
-        if self._rate * self._curvature >= 2:
-            return False, f"the step {self._rate:.3g} is beyond 2/λ_max = {2 / self._curvature:.3g}"
-        return True, f"full batch, and the step {self._rate:.3g} is below 2/λ_max = {2 / self._curvature:.3g}"
+        if not self._plain:
+            return False, f"the updates are not {self._rate:.3g} times the gradient of the training loss"
+        sharpest = float(np.max(self._curvature[:observed]))
+        if not np.isfinite(sharpest):
+            return False, "the training loss has no finite curvature before the stop"
+        if sharpest <= 0:
+            return True, f"full batch, and the step {self._rate:.3g} meets no positive curvature"
+        bound = f"2/λ_max = {2 / sharpest:.3g}"
+        if self._rate * sharpest >= 2:
+            return False, f"the step {self._rate:.3g} goes beyond {bound} before the stop"
+        return True, f"full batch, and the step {self._rate:.3g} stays below {bound} up to the stop"
 
 
 def largest_curvature(loss: Callable[[Any], Any], params: Any, *, steps: int = _POWER_STEPS) -> float:
@@ -147,10 +178,20 @@ def largest_curvature(loss: Callable[[Any], Any], params: Any, *, steps: int = _
     3.0
     """
     wrapped = loss if isinstance(loss, jax.tree_util.Partial) else jax.tree_util.Partial(loss)
+    return float(_steepest(wrapped, params, _check.integer("steps", steps, at_least=1))[0])
+
+
+def _steepest(loss: Any, params: Any, steps: int) -> tuple[Any, Any, Any]:
+    """λ_max with its direction, and the shift that makes it the largest eigenvalue in modulus."""
     keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(params)))
     tree = jax.tree.unflatten(jax.tree.structure(params), list(keys))
     v = jax.tree.map(lambda leaf, k: jax.random.normal(k, jnp.shape(leaf), jnp.asarray(leaf).dtype), params, tree)
-    return float(_power(wrapped, params, v, _check.integer("steps", steps, at_least=1)))
+    none = jnp.zeros((), jax.tree.leaves(v)[0].dtype)
+    found, along = _power(loss, params, v, none, steps=steps)
+    # Power iteration goes to the largest modulus; where that is negative, a shift by it puts λ_max first.
+    if float(found) >= 0:
+        return found, along, none
+    return (*_power(loss, params, v, -found, steps=steps), -found)
 
 
 @jax.jit
@@ -160,19 +201,25 @@ def _observed(training: Any, evaluation: Any, params: Any) -> Any:
     return first, second, gradient, other
 
 
-def _power(loss: Any, params: Any, v: Any, steps: int) -> Array:
-    @jax.jit
-    def run(loss: Any, params: Any, v: Any) -> Array:
-        def step(carry: Any, _: Any) -> Any:
-            v, _ = carry
-            size = jnp.sqrt(_dot(v, v))
-            v = jax.tree.map(lambda leaf: leaf / size, v)
-            product = jax.jvp(jax.grad(loss.__call__), (params,), (v,))[1]
-            return (product, _dot(v, product)), None
+@functools.partial(jax.jit, static_argnames="steps")
+def _power(loss: Any, params: Any, v: Any, shift: Any, *, steps: int) -> tuple[Array, Any]:
+    # Power iteration of the Hessian plus a shift: the Rayleigh quotient of the Hessian alone, and the vector.
+    def step(v: Any, _: Any) -> Any:
+        size = jnp.sqrt(_dot(v, v))
+        v = jax.tree.map(lambda leaf: leaf / size, v)
+        product = jax.jvp(jax.grad(loss.__call__), (params,), (v,))[1]
+        new = jax.tree.map(lambda p, leaf: p + shift * leaf, product, v)
+        # Where the loss is flat the vector stays what it is.
+        flat = _dot(new, new) == 0
+        return jax.tree.map(lambda a, b: jnp.where(flat, b, a), new, v), _dot(v, product)
 
-        return jax.lax.scan(step, (v, jnp.zeros(())), length=steps)[0][1]
+    last, quotients = jax.lax.scan(step, v, length=steps)
+    return quotients[-1], last
 
-    return run(loss, params, v)
+
+def _along(update: Any, gradient: Any, factor: float) -> bool:
+    rest = jax.tree.map(lambda u, g: u - factor * g, update, gradient)
+    return bool(_dot(rest, rest) <= 1e-6 * _dot(update, update))
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -184,43 +231,3 @@ def _crossing(values: np.ndarray) -> int | None:
     known = values[np.isfinite(values)]
     positive = np.flatnonzero((known[1:] > 0) & (known[:-1] <= 0))
     return int(positive[0]) + 1 if len(positive) else None
-
-
-def stops_by_size(
-    data: Any,
-    evaluation: Any,
-    sizes: Sequence[int],
-    *,
-    hidden: int = 32,
-    activation: Any = "silu",
-    rate: float = 0.5,
-    steps: int = 200,
-    key: Array | None = None,
-) -> dict[int, Stopping]:
-    """How the stop moves with the size of the data: one full-batch descent per size, from the same parameters.
-
-    A size is the number of training samples, the first so many of each class alike.
-
-    >>> import neft
-    >>> data = neft.data.load("fashion-mnist", "test", preprocess="pool(49)+global", full=False)
-    >>> found = stops_by_size(data, data, [100], hidden=4, steps=2)
-    >>> found[100].training.shape
-    (3,)
-    """
-    from ..data._dataset import first_of_each_class
-    from ._fit import _start, loss_of
-    from ._model import LETTERS, samples
-
-    train = samples(data)
-    key = jax.random.key(0) if key is None else key
-    start = _start(key, train, _check.integer("hidden", hidden, at_least=1))._asdict()
-    start = {name: start[name] for name in LETTERS}
-    found = {}
-    for size in sizes:
-        size = _check.integer("each of sizes", size, at_least=train.classes, at_most=len(train.m))
-        rows = first_of_each_class(train.m, size // train.classes)
-        part = loss_of((train.z[rows], train.m[rows]), activation)
-        monitor = StoppingMonitor(part, loss_of(evaluation, activation))
-        monitor.follow(start, optax.sgd(rate), steps=steps, rate=rate)
-        found[size] = monitor.report()
-    return found

@@ -137,5 +137,6 @@ def _floating(aval: Any) -> bool:
 
 def program(function: Callable[..., Any], example: Any) -> tuple[ClosedJaxpr, Any]:
     """The program of a function of one tree, and the shape of what it returns."""
-    closed, shape = jax.make_jaxpr(function, return_shape=True)(example)
+    # JAX keeps a trace, and what it made of NumPy arrays in it, for as long as the function lives: one of our own goes.
+    closed, shape = jax.make_jaxpr(lambda tree: function(tree), return_shape=True)(example)
     return closed, shape

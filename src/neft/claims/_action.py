@@ -15,18 +15,11 @@ import numpy as np
 from .. import action
 from .._activation import activation
 from .._precision import float64
+from ._action_problem import problem
 from ._claim import Level, Measurement
 from ._ledger import claim
 
 _EXACT = 1e-9
-
-
-def problem(balanced: bool = True) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Parameters and data small enough for nested autodiff."""
-    rng = np.random.default_rng(7)
-    shapes = {"U": (3, 4), "c": (3,), "W": (4, 2), "b": (4,)}
-    m = np.arange(9) % 3 if balanced else np.array([0, 0, 0, 0, 1, 1, 1, 2, 2])
-    return {name: rng.normal(size=shape) for name, shape in shapes.items()}, (rng.normal(size=(9, 2)) + 0.5, m)
 
 
 def _term(monomial: str, orders: dict[str, int], sigma: Callable = jax.nn.silu) -> float:
@@ -76,7 +69,7 @@ def _coefficient(monomial: str, printed: float, statement: str, correction: str)
     )
 
 
-@claim(id="000-s0", seed="000", equation="(4)", statement="S_0 = ln M.")
+@claim(id="000-s0", seed="000", equation="(4) (and 001; 002, (7))", statement="S_0 = ln M.")
 def zeroth_order(level: Level) -> Measurement:
     params, (z, m) = problem()
     zero = {name: 0 * value for name, value in params.items()}
@@ -89,7 +82,7 @@ def zeroth_order(level: Level) -> Measurement:
     )
 
 
-@claim(id="000-s1", seed="000", equation="(5)", statement="S_1 = 0 for balanced classes.")
+@claim(id="000-s1", seed="000", equation="(5) (and 001)", statement="S_1 = 0 for balanced classes.")
 def first_order(level: Level) -> Measurement:
     balanced = action.expand(*problem(), 1).S[1]
     params, data = problem(balanced=False)
@@ -117,7 +110,7 @@ def silu_curvature(level: Level) -> Measurement:
     )
 
 
-@claim(id="000-s2-uw", seed="000", equation="(6)", statement="The UW term of S_2 is J/(4M)·UW (with its ½).")
+@claim(id="000-s2-uw", seed="000", equation="(6) (and 001)", statement="The UW term of S_2 is J/(4M)·UW (with its ½).")
 def second_order_000(level: Level) -> Measurement:
     # J of seeds 000 and 001 is M times ours.
     return _coefficient("UW", 1 / 4, "The factor of J UW/M in S_2", "J/(2M)·UW: mixed partial derivatives count twice.")
@@ -164,7 +157,12 @@ for _seed in ("000", "001"):
         _third_order(_seed, _monomial)
 
 
-@claim(id="000-s3-ccc", seed="000", equation="section 2.4, S_3", statement="The ccc term of S_3 is T ccc/6.")
+@claim(
+    id="000-s3-ccc",
+    seed="000",
+    equation="section 2.4, S_3 (and 001; 002, (10))",
+    statement="The ccc term of S_3 is T ccc/6.",
+)
 def third_order_ccc(level: Level) -> Measurement:
     c, M = problem()[0]["c"], 3
     T = np.zeros((M, M, M))
@@ -200,7 +198,7 @@ def inconsistent_line(level: Level) -> Measurement:
 @claim(
     id="001-uwc-derivative",
     seed="001",
-    equation="section 2.4, ∂³S/∂U∂W∂c",
+    equation="section 2.4, ∂³S/∂U∂W∂c (and 000)",
     statement="∂³S/∂U_αβ∂W_βγ∂c_δ = (δ/2M - 1/2M²) z_γ.",
 )
 def average_missing(level: Level) -> Measurement:
@@ -258,7 +256,7 @@ def _third(function: Callable) -> Callable:
     return jax.jacfwd(jax.jacfwd(jax.jacfwd(function)))
 
 
-@claim(id="000-second-derivative", seed="000", equation="section 2.3", statement="∂²S/∂θ∂θ' as printed.")
+@claim(id="000-second-derivative", seed="000", equation="section 2.3 (and 001, 002)", statement="∂²S/∂θ∂θ' as printed.")
 def second_derivative(level: Level) -> Measurement:
     found = _derivative_formulas()
     return Measurement(
@@ -295,7 +293,7 @@ def third_derivative_002(level: Level) -> Measurement:
 @claim(
     id="002-relu-derivatives",
     seed="002",
-    equation="section 1.1",
+    equation="section 1.1, (2) to (4)",
     statement="ReLU has σ'(0) = 1 and no other derivative, so its expansion is that of a smooth function.",
 )
 def relu_derivatives(level: Level) -> Measurement:

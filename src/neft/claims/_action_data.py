@@ -242,23 +242,31 @@ def scales(level: Level) -> Measurement:
     statement="When E is small the domination of the last term of S_3 vanishes.",
 )
 def small_e(level: Level) -> Measurement:
-    values = {}
-    for E in (1, 4, 49) if level == "quick" else (1, 4, 16, 49, 196, 784):
-        steps = f"pool({E})+global" if E < 784 else "global"
-        train, test = (_load(level, split, steps) for split in ("train", "test"))
-        fit = action.fit(
-            train, test, hidden=64 if level == "quick" else 512, epochs=4 if level == "quick" else 12, patience=2
-        )
-        values[f"UWW share, E = {E}"] = action.expand(fit.params, test, 3).terms["UWW"].share
-    shares = list(values.values())
-    gone, weaker = shares[0] < 0.5, shares[0] < shares[-1]
+    sizes, seeds = ((1, 4, 49), 1) if level == "quick" else ((1, 4, 16, 49, 196, 784), 3)
+    options: Any = {"hidden": 64, "epochs": 4} if level == "quick" else {"hidden": 512, "epochs": 12}
+    shares = {E: [_uww_share(level, E, seed, options) for seed in range(seeds)] for E in sizes}
+    mean = {E: float(np.mean(found)) for E, found in shares.items()}
+    small, least = float(np.mean([mean[E] for E in sizes if E <= 16])), min(mean, key=mean.__getitem__)
+    gone, weaker = small < 0.5, small < mean[sizes[-1]]
+    elsewhere = f", and is least at E = {least}" if least > 16 else ""
+    values = {f"UWW share, E = {E}": value for E, value in mean.items()}
+    values |= {f"lowest, E = {E}": min(found) for E, found in shares.items()}
+    values |= {f"highest, E = {E}": max(found) for E, found in shares.items()}
     return Measurement(
         verdict="holds" if gone else "corrected" if weaker else "refuted",
-        summary=f"UWW is {shares[0]:.0%} of S_3 with one input and {shares[-1]:.0%} with the most.",
-        correction=None if gone or not weaker else "It is weakened, not gone.",
+        summary=f"Of S_3 UWW has {mean[1]:.0%} with one input, {small:.0%} on average up to E = 16 and "
+        f"{mean[sizes[-1]]:.0%} with {sizes[-1]}; the least is {mean[least]:.0%}, at E = {least}.",
+        correction=None if gone or not weaker else f"It is weakened, not gone{elsewhere}.",
         values=values,
         data=_load(level, "test", "global").checksum,
     )
+
+
+def _uww_share(level: Level, features: int, seed: int, options: dict[str, Any]) -> float:
+    steps = f"pool({features})+global" if features < 784 else "global"
+    train, test = (_load(level, split, steps) for split in ("train", "test"))
+    fit = action.fit(train, test, patience=2, key=jax.random.key(seed), **options)
+    return action.expand(fit.params, test, 3).terms["UWW"].share
 
 
 @claim(
@@ -359,17 +367,53 @@ def data_size(level: Level) -> Measurement:
     sizes = (50, 500) if level == "quick" else (100, 1000, 10000)
     train = _load(level, "train", "pool(49)+global")
     test = _load(level, "test", "pool(49)+global").balanced(50 if level == "quick" else 500)
-    steps = 200 if level == "quick" else 600
-    found = action.stops_by_size(train, test, sizes, rate=0.3, steps=steps)
-    stop = {size: steps if r.minimum is None else r.minimum for size, r in found.items()}
-    gap = {size: float(r.evaluation[-1] - r.evaluation.min()) for size, r in found.items()}
+    steps = 400 if level == "quick" else 1500
+    found = action.stops_by_size(train, test, sizes, rate=0.1, steps=steps)
+    runs = dict(zip(found.sizes, found.runs, strict=True))
+    stop = {size: steps if r.minimum is None else r.minimum for size, r in runs.items()}
+    gap = {size: float(r.evaluation[-1] - r.evaluation.min()) for size, r in runs.items()}
     values = {f"stop, n = {n}": float(s) for n, s in stop.items()} | {f"lost, n = {n}": g for n, g in gap.items()}
+    values |= {f"trusted, n = {n}": float(r.trusted) for n, r in runs.items()}
     good = stop[sizes[0]] < stop[sizes[-1]] and gap[sizes[0]] > gap[sizes[-1]]
     return Measurement(
         verdict="holds" if good else "refuted",
         summary=f"With {sizes[0]} samples the stop is at step {stop[sizes[0]]} and going on costs {gap[sizes[0]]:.3g}; "
         f"with {sizes[-1]} at {stop[sizes[-1]]}, costing {gap[sizes[-1]]:.3g}.",
         values=values,
+        data=train.checksum,
+    )
+
+
+@claim(
+    id="001-stop-gradient",
+    seed="001",
+    equation="(7)",
+    statement="Training stops early where ∇S_T·∇S_E = 0, instead of ∇S = 0.",
+)
+def stop_gradient(level: Level) -> Measurement:
+    size, steps = (100, 300) if level == "quick" else (500, 1200)
+    train = _load(level, "train", "pool(49)+global").balanced(size // 10)
+    test = _load(level, "test", "pool(49)+global").balanced(50 if level == "quick" else 500)
+    loss, other = action.loss_of(train), action.loss_of(test)
+    slopes = jax.jit(lambda params, first, second: (jax.grad(first)(params), jax.grad(second)(params)))
+    params = _start(test)
+    norms, cosine, least, at_least = [], [], math.inf, 0
+    for step in range(steps):
+        first, second = slopes(params, loss, other)
+        sizes = [float(optax.tree.norm(g)) for g in (first, second)]
+        norms.append(sizes)
+        cosine.append(sum(float(jnp.vdot(first[k], second[k])) for k in first) / (sizes[0] * sizes[1]))
+        if (value := float(other(params))) < least:
+            least, at_least = value, step
+        params = jax.tree.map(lambda p, g: p - 0.1 * g, params, first)
+    left = {name: norms[at_least][i] / norms[0][i] for i, name in enumerate(("S_T", "S_E"))}
+    good = 0 < at_least < steps - 1 and min(left.values()) > 0.02 and abs(cosine[at_least]) < 0.2 < cosine[0]
+    return Measurement(
+        verdict="holds" if good else "refuted",
+        summary=f"Where S_E is least (step {at_least}) |∇S_T| is {left['S_T']:.1%} and |∇S_E| {left['S_E']:.1%} of "
+        f"what they were at the start, and their cosine went from {cosine[0]:.2f} to {cosine[at_least]:.3f}.",
+        values={f"|∇{name}| at the stop over that at the start": value for name, value in left.items()}
+        | {"cosine at the start": cosine[0], "cosine at the stop": cosine[at_least], "step": at_least},
         data=train.checksum,
     )
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .. import action
-from ._action import problem
+from ._action_problem import problem
 from ._claim import Level, Measurement
 from ._ledger import claim
 

@@ -10,7 +10,16 @@ from ._registry import Registry
 
 _registry = Registry()
 # One per seed or group of seeds; each registers its claims when it is imported
-_MODULES = ("_action", "_action_data", "_action_landscape", "_fisher", "_lecture", "_sweep", "_training")
+_MODULES = (
+    "_action",
+    "_action_data",
+    "_action_derivatives",
+    "_action_landscape",
+    "_fisher",
+    "_lecture",
+    "_sweep",
+    "_training",
+)
 
 claim = _registry.claim
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping
+from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ._style import COLOURS, INK, look, panel, styled
 
 _SHOWN = 4
@@ -78,22 +78,47 @@ def sizes(found: Sizes) -> Figure:
 
 @styled
 def stopping(found: Stopping) -> Figure:
-    """The losses by step, and where each rule stops."""
-    figure, axes = panel("Early stopping", "step", "loss")
-    _training(axes, found.training, found.evaluation, found.minimum)
-    rules = ((found.stop_by_alignment, "∇S$_T$·∇S$_E$ = 0"), (found.stop_by_drift, "∇S$_E$·Δθ = 0"))
-    for i, (stop, label) in enumerate(rules, start=2):
+    """The losses by step and where each rule stops, and the two products of gradients whose signs the rules follow."""
+    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.set(title="Early stopping", xlabel="step", ylabel="loss")
+    _training(left, found.training, found.evaluation, found.minimum)
+    right.set(title="Products of gradients", xlabel="step", ylabel="over the largest")
+    rules = (
+        (found.alignment, found.stop_by_alignment, "∇S$_T$·∇S$_E$"),
+        (-found.drift, found.stop_by_drift, "−∇S$_E$·Δθ"),
+    )
+    for i, (values, stop, label) in enumerate(rules, start=2):
+        known = np.isfinite(values)
+        when = "no change of sign" if stop is None else f"turns negative at {stop}"
+        scale = max(float(np.abs(values[known]).max()), 1e-300)
+        right.plot(np.flatnonzero(known), values[known] / scale, label=f"{label}: {when}", **look(i, i))
         if stop is not None:
-            axes.axvline(stop, label=f"{label} at {stop}", linewidth=1.2, **look(i, i))
-    axes.legend(fontsize=8)
+            right.plot([stop], [values[stop] / scale], "o", color=COLOURS[i % len(COLOURS)], markersize=5)
+    right.axhline(0, color=INK, linewidth=0.8)
+    # Near the change of sign both are small beside what they were at the start.
+    right.set_yscale("symlog", linthresh=0.01)
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.legend(fontsize=7)
+    return figure
+
+
+@styled
+def stops(found: Stops) -> Figure:
+    """The evaluation loss by step for each size of the data with its stops, and the stops against the size."""
+    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _descents(left, found)
+    _against_size(right, found)
     return figure
 
 
 @styled
 def analysis(found: Analysis) -> Figure:
-    """Four panels: terms by order, convergence along the ray, elements, and the training where there was one."""
-    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
-    panels = figure.subplots(2, 2)
+    """Terms by order, convergence along the ray, elements, the training and the stops by gradients where there are."""
+    rows = 2 if found.stops is None else 3
+    figure = Figure(figsize=(9.0, 3.2 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2)
     panels[0, 0].set(title="Terms by order", xlabel="share of its order")
     _terms(panels[0, 0], found.expansion)
     panels[0, 1].set(title="The loss along tθ and its series", xlabel="t", ylabel="loss")
@@ -101,11 +126,49 @@ def analysis(found: Analysis) -> Figure:
     panels[1, 0].set(title="Elements", xlabel="element / spread", ylabel="density")
     _elements(panels[1, 0], found.elements)
     if found.history:
-        panels[1, 1].set(title="Early stopping", xlabel="epoch", ylabel="loss")
+        panels[1, 1].set(title="Early stopping: the training of θ*", xlabel="epoch", ylabel="loss")
         _training(panels[1, 1], found.history["training"], found.history["evaluation"], found.best)
     else:
         panels[1, 1].set_axis_off()
+    if found.stops is not None:
+        _descents(panels[2, 0], found.stops)
+        _against_size(panels[2, 1], found.stops)
     return figure
+
+
+def _descents(axes: Axes, found: Stops) -> None:
+    axes.set(title="Descents on parts of the data", xlabel="step", ylabel="evaluation loss S$_E$")
+    lowest, highest = np.inf, -np.inf
+    for i, (size, run) in enumerate(zip(found.sizes, found.runs, strict=True)):
+        axes.plot(run.evaluation, label=f"{size:,} samples", **look(i, i))
+        lowest, highest = min(lowest, run.evaluation.min()), max(highest, run.evaluation[0])
+        for stop, marker in ((run.minimum, "o"), (run.stop_by_alignment, "x")):
+            if stop is not None:
+                axes.plot([stop], [run.evaluation[stop]], marker, color=COLOURS[i % len(COLOURS)], markersize=6)
+    axes.plot([], [], "o", color=INK, markersize=5, label="least S$_E$")
+    axes.plot([], [], "x", color=INK, markersize=5, label="∇S$_T$·∇S$_E$ = 0")
+    # A descent that comes apart must not hide the others.
+    axes.set_ylim(lowest - 0.05 * (highest - lowest), highest + 0.1 * (highest - lowest))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=7)
+
+
+def _against_size(axes: Axes, found: Stops) -> None:
+    axes.set(title="The stop against the size of the data", xlabel="training samples", ylabel="step")
+    rules = (("minimum", "least S$_E$", "o"), ("stop_by_alignment", "∇S$_T$·∇S$_E$ = 0", "x"))
+    rules = (*rules, ("stop_by_drift", "∇S$_E$·Δθ = 0", "+"))
+    steps = max(len(run.training) for run in found.runs) - 1
+    for i, (field, label, marker) in enumerate(rules):
+        known = [(n, getattr(run, field)) for n, run in zip(found.sizes, found.runs, strict=True)]
+        known = [(n, step) for n, step in known if step is not None]
+        axes.plot([n for n, _ in known], [s for _, s in known], marker=marker, markersize=7, label=label, **look(i, i))
+    missing = [n for n, run in zip(found.sizes, found.runs, strict=True) if run.minimum is None]
+    if missing:
+        axes.plot(missing, [steps] * len(missing), "^", color=INK, markersize=6, label=f"later than {steps}")
+    axes.set(xscale="log", ylim=(0, 1.25 * steps if missing else None))
+    axes.set_xticks(found.sizes, [f"{n:,}" for n in found.sizes])
+    axes.minorticks_off()
+    axes.legend(fontsize=7)
 
 
 def _terms(axes: Axes, found: Expansion) -> None:

@@ -5,14 +5,14 @@ import functools
 from matplotlib.figure import Figure
 
 from .._result import Result
-from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping
+from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ..claims import Ledger
 from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
 from ..fisher import Curves, Geometry
 from ..sweep import Experiments, Headlines
 from ..training import Evolution, FinitePrediction, Forecast, Representation
 from ..width import Advice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
-from ._action import analysis, convergence, elements, expansion, sizes, stopping, training
+from ._action import analysis, convergence, elements, expansion, sizes, stopping, stops, training
 from ._activation import activation
 from ._advice import advice
 from ._averages import square_averages
@@ -71,3 +71,4 @@ draw.register(Expansion, expansion)
 draw.register(Fit, training)
 draw.register(Sizes, sizes)
 draw.register(Stopping, stopping)
+draw.register(Stops, stops)

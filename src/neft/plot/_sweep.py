@@ -27,15 +27,19 @@ def learning_curves(found: Experiments, architecture: str) -> Figure:
     for i, one in enumerate(shown):
         style = _style(i)
         label = f"{one.optimizer}, rate {one.learning_rate:g}"
-        for row, time in zip(grid, (one.epochs, one.cpu_seconds)):
+        # A logarithmic axis has no place for 0 seconds.
+        started = np.flatnonzero(one.cpu_seconds > 0)
+        for row, time, kept in zip(grid, (one.epochs, one.cpu_seconds), (slice(None), started)):
             if len(time) != len(one.epochs):
                 continue
             for axes, curves in zip(row, (one.train_cost, 100 * one.validation_accuracy)):
-                axes.plot(time, curves.T, color=style["color"], linewidth=0.5, alpha=0.3)
-                axes.plot(time, curves.mean(0), label=label, **style)
+                axes.plot(time[kept], curves[:, kept].T, color=style["color"], linewidth=0.5, alpha=0.3)
+                axes.plot(time[kept], curves[:, kept].mean(0), label=label, **style)
+    for axes in grid[1]:
+        axes.set_xscale("log")  # methods differ in time by factors
     for column, curves in zip(grid.T, ([o.train_cost for o in shown], [100 * o.validation_accuracy for o in shown])):
         _window(column[0], curves)
-    grid[0, 0].legend(fontsize=8)
+    grid[0, 0].legend(fontsize=8, handlelength=3)
     return figure
 
 
@@ -63,7 +67,7 @@ def experiments(found: Experiments) -> Figure:
                 rates, accuracy = np.array(sorted(zip(one.rates, one.by_rate))).T
                 style = _style(optimizers.index(one.optimizer))
                 axes.plot(rates, 100 * accuracy, marker="o", markersize=3, label=one.optimizer, **style)
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, handlelength=4)
     for axes in panels.ravel()[len(found.architectures) :]:
         axes.remove()
     return figure

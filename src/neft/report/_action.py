@@ -20,6 +20,7 @@ from ..action import (
     Recovered,
     Sizes,
     Stopping,
+    Stops,
 )
 from ._tables import Table, tables
 
@@ -36,6 +37,7 @@ def _analysis(found: Analysis) -> tuple[Table, ...]:
         _convergence(found.convergence),
         _elements(found.elements),
         *((_history(found.history, found.best, "θ*"),) if found.best is not None else ()),
+        *(() if found.stops is None else (_stops(found.stops),)),
     )
 
 
@@ -285,6 +287,45 @@ def _stopping(found: Stopping) -> tuple[Table, ...]:
                 f"{len(found.training) - 1} steps. The rule is {'' if found.trusted else 'not '}to be trusted: "
                 f"{found.reason}.",
             ),
+        ),
+    )
+
+
+@tables.register(Stops)
+def _only_stops(found: Stops) -> tuple[Table, ...]:
+    return (_stops(found),)
+
+
+def _stops(found: Stops) -> Table:
+    def step(stop: int | None) -> str:
+        return "-" if stop is None else str(stop)
+
+    return Table(
+        title="Early stopping by gradients: full-batch descents on parts of the data",
+        columns=(
+            "samples",
+            "least S_E at",
+            "∇S_T·∇S_E < 0 at",
+            "∇S_E·Δθ > 0 at",
+            "least S_E",
+            "S_E at the end",
+            "trusted",
+        ),
+        rows=tuple(
+            (
+                f"{size:,}",
+                step(run.minimum),
+                step(run.stop_by_alignment),
+                step(run.stop_by_drift),
+                f"{run.evaluation.min():.4f}",
+                f"{run.evaluation[-1]:.4f}",
+                f"{'yes' if run.trusted else 'no'}: {run.reason}",
+            )
+            for size, run in zip(found.sizes, found.runs, strict=True)
+        ),
+        notes=(
+            f"{len(found.runs[0].training) - 1} steps each, from the same parameters; - where it did not happen.",
+            "trusted: whether ∇S_T·∇S_E = 0 may be taken for the minimum of the evaluation loss S_E.",
         ),
     )
 

@@ -1,0 +1,391 @@
+"""The derivatives that seeds 000, 001 and 002 write down one by one, each with its test.
+
+Every element is compared with nested autodiff of the classifier's loss, at θ = 0 or at a random point.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import action
+from .._precision import float64
+from ._action_problem import problem
+from ._claim import Level, Measurement
+from ._ledger import claim
+
+_EXACT = 1e-9
+_LETTERS = "UWbc"
+_SIZES = {"M": 3, "H": 4, "E": 2}
+
+
+def _logits(params: Any, z: Any, sigma: Callable = jax.nn.silu) -> Any:
+    return sigma(z @ params["W"].T + params["b"]) @ params["U"].T + params["c"]
+
+
+def _loss(params: Any, z: Any, m: Any, sigma: Callable = jax.nn.silu) -> Any:
+    return -jax.nn.log_softmax(_logits(params, z, sigma))[jnp.arange(len(m)), m].mean()
+
+
+@functools.cache
+def _at_zero(order: int, kind: str, balanced: bool = True, sigma: Callable = jax.nn.silu) -> dict[str, Any]:
+    """All derivatives of an order at θ = 0 of the loss ("S") or of the logits ("f", samples and classes first).
+
+    The key "UWb" stands for the tensor of ∂³/∂U∂W∂b with the axes of U, W and b in this order.
+    """
+    params, (z, m) = problem(balanced)
+    zero = {name: 0 * value for name, value in params.items()}
+    return _derivatives(lambda q: _loss(q, z, m, sigma) if kind == "S" else _logits(q, z, sigma), zero, order)
+
+
+@float64
+def _derivatives(function: Callable, at: dict[str, np.ndarray], order: int) -> dict[str, Any]:
+    run = function
+    for _ in range(order):
+        run = jax.jacfwd(run)
+    found: dict[str, Any] = {"": run({name: jnp.asarray(at[name]) for name in _LETTERS})}
+    for _ in range(order):
+        found = {key + name: inner[name] for key, inner in found.items() for name in _LETTERS}
+    return found
+
+
+def _compared(found: dict[str, Any], stated: dict[str, Any]) -> tuple[float, list[str]]:
+    """The largest error of what is stated, and what does not vanish without being stated in any order of letters."""
+    error = max(float(np.abs(found[key] - value).max()) for key, value in stated.items())
+    named = {"".join(sorted(key)) for key in stated}
+    rest = {"".join(sorted(key)) for key, value in found.items() if np.abs(value).max() > _EXACT}
+    return error, sorted(rest - named)
+
+
+def _holds(error: float, what: str, rest: list[str] | tuple = (), **more: float) -> Measurement:
+    good = error < _EXACT and not rest
+    beside = f", and {', '.join(rest)} do not vanish" if rest else ""
+    return Measurement(
+        verdict="holds" if good else "refuted",
+        summary=f"{what}: the largest difference to autodiff is {error:.0e}{beside}.",
+        values={"error": error, "not stated": len(rest), **more},
+    )
+
+
+@claim(
+    id="000-log-derivative",
+    seed="000",
+    equation="(1) (and 001, 002)",
+    statement="∂ ln q_m/∂θ = ∂f_m/∂θ - Σ_α q_α ∂f_α/∂θ.",
+)
+def log_derivative(level: Level) -> Measurement:
+    params, (z, _) = problem(balanced=False)
+    exact = _derivatives(lambda q: jax.nn.log_softmax(_logits(q, z)), params, 1)
+    f = _derivatives(lambda q: _logits(q, z), params, 1)
+    with jax.enable_x64(True):
+        q = np.asarray(jax.nn.softmax(_logits(params, z)))
+    stated = {key: value - np.einsum("na,na...->n...", q, value)[:, None] for key, value in f.items()}
+    return _holds(_compared(exact, stated)[0], "At a random point, in every parameter")
+
+
+@claim(
+    id="000-first-derivative",
+    seed="000",
+    equation="section 2.2 (and 001, 002)",
+    statement="∂S/∂θ = Σ p(z,m) [Σ_α q_α ∂f_α/∂θ - ∂f_m/∂θ].",
+)
+def first_derivative(level: Level) -> Measurement:
+    params, (z, m) = problem(balanced=False)
+    exact = _derivatives(lambda q: _loss(q, z, m), params, 1)
+    f = _derivatives(lambda q: _logits(q, z), params, 1)
+    with jax.enable_x64(True):
+        q = np.asarray(jax.nn.softmax(_logits(params, z)))
+    weight = q - np.eye(_SIZES["M"])[m]
+    stated = {key: np.einsum("na,na...->...", weight, value) / len(m) for key, value in f.items()}
+    return _holds(_compared(exact, stated)[0], "At a random point, in every parameter")
+
+
+def _silu_derivatives(x: np.ndarray) -> list[np.ndarray]:
+    s = 1 / (1 + np.exp(-x))
+    return [x * s, s + x * s * (1 - s), s * (1 - s) * (2 + x * (1 - 2 * s))]
+
+
+@claim(
+    id="000-logit-first",
+    seed="000",
+    equation="section 2.2 (and 001, 002)",
+    statement="∂f/∂U = σ, ∂f/∂c = 1, ∂f/∂W = Uσ'z, ∂f/∂b = Uσ', and at θ = 0 only ∂f/∂c is left.",
+)
+def logit_first(level: Level) -> Measurement:
+    params, (z, _) = problem()
+    U, M = params["U"], np.eye(_SIZES["M"])
+    value, slope, _ = _silu_derivatives(z @ params["W"].T + params["b"])
+    stated = {
+        "U": np.einsum("ac,nb->nacb", M, value),
+        "c": np.broadcast_to(M, (len(z), *M.shape)),
+        "W": np.einsum("ab,nb,ng->nabg", U, slope, z),
+        "b": np.einsum("ab,nb->nab", U, slope),
+    }
+    error, _ = _compared(_derivatives(lambda q: _logits(q, z), params, 1), stated)
+    left = _compared(_at_zero(1, "f"), {"c": stated["c"]})
+    return _holds(max(error, left[0]), "At a random point and at 0", left[1])
+
+
+@claim(
+    id="000-logit-second",
+    seed="000",
+    equation="section 2.3 (and 001, 002)",
+    statement="∂²f is σ'z in UW, σ' in Ub, Uσ''zz in WW, Uσ''z in Wb, Uσ'' in bb, and nothing else.",
+)
+def logit_second(level: Level) -> Measurement:
+    params, (z, _) = problem()
+    U, M, I = params["U"], np.eye(_SIZES["M"]), np.eye(_SIZES["H"])
+    _, slope, curve = _silu_derivatives(z @ params["W"].T + params["b"])
+    stated = {
+        "UW": np.einsum("ac,bh,nb,ng->nacbhg", M, I, slope, z),
+        "Ub": np.einsum("ac,bh,nb->nacbh", M, I, slope),
+        "WW": np.einsum("ab,bh,nb,ng,nd->nabghd", U, I, curve, z, z),
+        "Wb": np.einsum("ab,bh,nb,ng->nabgh", U, I, curve, z),
+        "bb": np.einsum("ab,bh,nb->nabh", U, I, curve),
+    }
+    error, rest = _compared(_derivatives(lambda q: _logits(q, z), params, 2), stated)
+    return _holds(error, "At a random point", rest)
+
+
+@claim(id="000-silu-slope", seed="000", equation="section 2.3 (and 001)", statement="SiLU has σ(0) = 0, σ'(0) = 1/2.")
+def silu_slope(level: Level) -> Measurement:
+    with jax.enable_x64(True):
+        value, slope = float(jax.nn.silu(0.0)), float(jax.grad(jax.nn.silu)(0.0))
+    return _holds(max(abs(value), abs(slope - 0.5)), "Both", value=value, slope=slope)
+
+
+def _Pi() -> np.ndarray:
+    M = _SIZES["M"]
+    return np.eye(M) / M - 1 / M**2
+
+
+def _stated(monomial: str, number: float) -> np.ndarray:
+    """A number times J or Π on the diagonal of the hidden units, with the axes of the monomial's letters."""
+    J, I = action.moments(problem()[1], 2), np.eye(_SIZES["H"])
+    return (
+        number
+        * {
+            "UW": lambda: np.einsum("ag,bh->abhg", J.J[1], I),
+            "UWW": lambda: np.einsum("agd,bh,bk->abhgkd", J.J[2], I, I),
+            "UWb": lambda: np.einsum("ag,bh,bk->abhgk", J.J[1], I, I),
+            "Ubc": lambda: np.einsum("ac,bh->abhc", _Pi(), I),
+            "UWc": lambda: np.einsum("ac,bh,g->abhgc", _Pi(), I, J.Z),
+        }[monomial]()
+    )
+
+
+def _derivative(id: str, equation: str, monomial: str, printed: float, right: float, symbol: str) -> None:
+    """A row for a derivative at θ = 0 that is a number times `symbol`."""
+    as_printed = f"{symbol}·{_fraction(printed)}"
+    derivative = f"∂{'²' if len(monomial) == 2 else '³'}S/{''.join(f'∂{letter}' for letter in monomial)}"
+
+    @claim(
+        id=id,
+        seed=id[:3],
+        equation=equation,
+        statement=f"{derivative} at θ = 0 is {as_printed}.",
+    )
+    def test(level: Level) -> Measurement:
+        found = _at_zero(len(monomial), "S")[monomial]
+        errors = {
+            name: float(np.abs(found - _stated(monomial, number)).max())
+            for name, number in (("printed", printed), ("corrected", right))
+        }
+        if errors["printed"] < _EXACT:
+            return _holds(errors["printed"], "Every element")
+        good = errors["corrected"] < _EXACT
+        return Measurement(
+            verdict="corrected" if good else "refuted",
+            summary=f"Elements differ from autodiff by up to {errors['printed']:.2g}, with {_fraction(right)} by "
+            f"{errors['corrected']:.0e}.",
+            correction=f"{symbol}·{_fraction(right)}: σ''(0) = 1/2." if good else None,
+            values={f"error, {name}": error for name, error in errors.items()},
+        )
+
+
+def _fraction(number: float) -> str:
+    return f"1/{round(1 / number)}"
+
+
+# J of seeds 000 and 001 over M is the J of action.moments.
+_derivative("000-uw-derivative", "section 2.3 (and 001)", "UW", 1 / 2, 1 / 2, "J/M")
+_derivative("000-ubc-derivative", "section 2.4 (and 001)", "Ubc", 1 / 2, 1 / 2, "(δ/M - 1/M²)")
+_derivative("000-uww-derivative", "section 2.4", "UWW", 1 / 6, 1 / 2, "J/M")
+_derivative("001-uww-derivative", "section 2.4", "UWW", 1 / 2, 1 / 2, "J/M")
+_derivative("000-uwb-derivative", "section 2.4", "UWb", 1 / 6, 1 / 2, "J/M")
+
+
+@claim(
+    id="000-cc-derivative",
+    seed="000",
+    equation="section 2.3 (and 001, 002)",
+    statement="∂²S/∂c_α∂c_β at θ = 0 is δ/M - 1/M², and ∂³S/∂c∂c∂c is δ/M - (δ+δ+δ)/M² + 2/M³.",
+)
+def cc_derivative(level: Level) -> Measurement:
+    M = _SIZES["M"]
+    d = np.eye(M)
+    T = np.einsum("ab,bc->abc", d, d) / M + 2 / M**3
+    T = T - (d[:, :, None] + d[:, None, :] + d[None, :, :]) / M**2
+    error = max(
+        _compared(_at_zero(2, "S"), {"cc": _Pi()})[0],
+        _compared(_at_zero(3, "S"), {"ccc": T})[0],
+    )
+    return _holds(error, "Every element")
+
+
+def _vanishing(monomial: str) -> Measurement:
+    order = len(monomial)
+    error = float(np.abs(_at_zero(order, "S")[monomial]).max())
+    other = float(np.abs(_at_zero(order, "S", False)[monomial]).max())
+    what = f"With balanced classes (with others it is up to {other:.2g})"
+    return _holds(error, what, unbalanced=other)
+
+
+@claim(
+    id="000-ub-derivative",
+    seed="000",
+    equation="section 2.3 (and 001, 002)",
+    statement="∂²S/∂U∂b at θ = 0 vanishes.",
+)
+def ub_derivative(level: Level) -> Measurement:
+    return _vanishing("Ub")
+
+
+@claim(id="000-ubb-derivative", seed="000", equation="section 2.4 (and 001)", statement="∂³S/∂U∂b∂b at θ = 0 vanishes.")
+def ubb_derivative(level: Level) -> Measurement:
+    return _vanishing("Ubb")
+
+
+@claim(
+    id="000-terms",
+    seed="000",
+    equation="(6) and section 2.4 (and 001)",
+    statement="S_2 holds cc and UW only, S_3 holds ccc, Ubc, UWc, UWb and UWW only.",
+)
+def terms(level: Level) -> Measurement:
+    wanted = {2: {"cc", "UW"}, 3: {"ccc", "Ubc", "UWc", "UWb", "UWW"}}
+    wrong = []
+    for order, names in wanted.items():
+        found = {"".join(sorted(k)) for k, v in _at_zero(order, "S").items() if np.abs(v).max() > _EXACT}
+        wrong += sorted(found ^ {"".join(sorted(name)) for name in names})
+    return _holds(0.0, "For SiLU and balanced classes, of all derivatives at θ = 0", wrong)
+
+
+@claim(
+    id="000-s2-cc", seed="000", equation="(6) (and 001; 002, (9))", statement="The cc term of S_2 is ½(δ/M - 1/M²) c c."
+)
+def second_order_cc(level: Level) -> Measurement:
+    params, data = problem()
+    found = action.expand(params, data, 2).terms["cc"].value
+    printed = float(params["c"] @ _Pi() @ params["c"] / 2)
+    direct = float(params["c"] @ _at_zero(2, "S")["cc"] @ params["c"] / 2)
+    return _holds(max(abs(found - printed), abs(found - direct)), "The expansion and the formula", value=found)
+
+
+def _third_of_logits(seed: str, printed: float) -> None:
+    @claim(
+        id=f"{seed}-logit-third",
+        seed=seed,
+        equation="section 2.4",
+        statement=f"At θ = 0 ∂³f is z z {_fraction(printed)} in UWW, z {_fraction(printed)} in UWb, "
+        f"{_fraction(printed)} in Ubb, and nothing else.",
+    )
+    def test(level: Level) -> Measurement:
+        z = problem()[1][0]
+        M, I = np.eye(_SIZES["M"]), np.eye(_SIZES["H"])
+        bare = {
+            "UWW": np.einsum("ac,bh,bk,ng,nd->nacbhgkd", M, I, I, z, z),
+            "UWb": np.einsum("ac,bh,bk,ng->nacbhgk", M, I, I, z),
+            "Ubb": np.broadcast_to(np.einsum("ac,bh,bk->acbhk", M, I, I), (len(z), 3, 3, 4, 4, 4)),
+        }
+        found = _at_zero(3, "f")
+        error, rest = _compared(found, {key: printed * value for key, value in bare.items()})
+        if error < _EXACT:
+            return _holds(error, "Every element", rest)
+        mended, rest = _compared(found, {key: value / 2 for key, value in bare.items()})
+        good = mended < _EXACT and not rest
+        return Measurement(
+            verdict="corrected" if good else "refuted",
+            summary=f"Elements differ from autodiff by up to {error:.2g}; with 1/2 by {mended:.0e}.",
+            correction="1/2, which is σ''(0), in all three." if good else None,
+            values={"error, printed": error, "error, corrected": mended},
+        )
+
+
+for _seed, _printed in (("000", 1 / 6), ("001", 1 / 2)):
+    _third_of_logits(_seed, _printed)
+
+
+@claim(
+    id="000-correlation",
+    seed="000",
+    equation="sections 2.3 and 2.4 (and 001)",
+    statement="J_αγ is the correlation of an output class with one input, J_αγδ with two.",
+)
+def correlation(level: Level) -> Measurement:
+    _, (z, m) = problem()
+    J = action.moments((z, m), 2).J
+    own = np.eye(_SIZES["M"])[m]
+    errors = []
+    for n, inputs in ((1, z), (2, np.einsum("ng,nd->ngd", z, z))):
+        centred = inputs - inputs.mean(axis=0)
+        errors.append(float(np.abs(J[n] + np.einsum("na,n...->a...", own - own.mean(axis=0), centred) / len(m)).max()))
+    good = max(errors) < _EXACT
+    return Measurement(
+        verdict="corrected" if good else "refuted",
+        summary=f"J/M is minus the covariance of the class's indicator with the inputs, to {max(errors):.0e}.",
+        correction="With the other sign, and a covariance: J/M = -Cov(1[m = α], z_γ…) for balanced classes."
+        if good
+        else None,
+        values={"error, one input": errors[0], "error, two inputs": errors[1]},
+    )
+
+
+@claim(id="002-s1", seed="002", equation="(8)", statement="S_1 = 0 for ReLU and balanced classes.")
+def relu_first_order(level: Level) -> Measurement:
+    params, (z, m) = problem()
+    found = action.ray(lambda q: _loss(q, z, m, jax.nn.relu), params, 1)[1]
+    return _holds(abs(float(found)), "Along tθ, t > 0, at a random θ")
+
+
+@claim(
+    id="002-uw-derivative",
+    seed="002",
+    equation="section 2.3",
+    statement="∂²S/∂U∂W at θ = 0 is J, and but for ∂²S/∂c∂c all others vanish.",
+)
+def relu_second_derivatives(level: Level) -> Measurement:
+    smooth, rest = _compared(_at_zero(2, "S", True, _identity), {"UW": _stated("UW", 1.0), "cc": _Pi()})
+    params, (z, m) = problem()
+    bare = {**params, "b": 0 * params["b"], "c": 0 * params["c"]}
+    found = float(action.ray(lambda q: _loss(q, z, m, jax.nn.relu), bare, 2)[2])
+    stated = float(np.einsum("abhg,ab,hg->", _stated("UW", 1.0), params["U"], params["W"]))
+    relu = abs(found - stated)
+    good = smooth < _EXACT and not rest
+    return Measurement(
+        verdict="holds" if good and relu < _EXACT else "depends" if good else "refuted",
+        summary=f"For a smooth σ with σ'(0) = 1 it agrees to {smooth:.0e}; for ReLU, which has no derivative there, "
+        f"the part of S_2 in U and W is {found:.4g} instead of {stated:.4g}.",
+        values={"error, smooth": smooth, "S_2 of ReLU": found, "J UW": stated},
+    )
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+@claim(
+    id="002-higher-logits",
+    seed="002",
+    equation="section 1.1, footnote",
+    statement="In derivatives of f higher than the second σ' is absent.",
+)
+def higher_logits(level: Level) -> Measurement:
+    # With σ'' = 0 and σ' = 1 whatever is left would be σ'.
+    params, (z, _) = problem()
+    found = _derivatives(lambda q: _logits(q, z, _identity), params, 3)
+    error = max(float(np.abs(value).max()) for value in found.values())
+    return _holds(error, "With σ(x) = x, at a random point, all third derivatives of f vanish")
