@@ -72,6 +72,12 @@ def _verdict(holds: bool, refuted: bool, *, fair: bool) -> str:
     return "holds" if holds else "refuted" if refuted and fair else "depends"
 
 
+def _between(values: list[float], form: str) -> str:
+    # One number where there is one, else the least and the largest.
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low} to {high}"
+
+
 def _means(one: Best) -> np.ndarray:
     return one.train_cost.mean(0)
 
@@ -95,7 +101,7 @@ def per_epoch(level: Level) -> Measurement:
         if (name, "rngd") in found.best:
             values[f"the same for the default rngd, {name}"] = float(_means(found.best[name, "rngd"])[-1] / rivals[-1])
     verdict = _verdict(min(shares) == 1, max(shares) == 0, fair=level == "full")
-    summary = f"The published method has the lowest cost in {min(shares):.0%} to {max(shares):.0%} of the epochs."
+    summary = f"The published method has the lowest cost in {_between(shares, '.0%')} of the epochs."
     return Measurement(verdict=verdict, summary=summary, values=values, data=found.data)
 
 
@@ -119,8 +125,8 @@ def _final(level: Level, batch_norm: bool) -> Measurement:
         values["epochs"] = float(found.best[name, _PAPER].epochs[-1])
     verdict = _verdict(min(scores) > 3, max(scores) < -3, fair=values["epochs"] >= _EPOCHS)
     summary = (
-        f"After {values['epochs']:.0f} epochs (the paper: {_EPOCHS}) the published method is {min(scores):+.1f} to "
-        f"{max(scores):+.1f} standard errors above the better of SGD and Adam."
+        f"After {values['epochs']:.0f} epochs (the paper: {_EPOCHS}) its accuracy less that of the better of SGD and Adam "
+        f"is {_between(scores, '+.1f')} standard errors, for the published method."
     )
     return Measurement(verdict=verdict, summary=summary, values=values, data=found.data)
 
@@ -212,7 +218,7 @@ def time(level: Level) -> Measurement:
             values[f"the default's time per epoch, {name}"] = default.seconds_per_epoch / sgd.seconds_per_epoch
     slow, never = all(4 <= r <= 10 for r in ratios), max(gains) < 1
     summary = (
-        f"An epoch takes {min(ratios):.1f} to {max(ratios):.1f} times SGD's CPU time, and the cost at which SGD ends "
+        f"An epoch takes {_between(ratios, '.1f')} times SGD's CPU time, and the cost at which SGD ends "
         f"is reached {'in no less time' if never else 'in less time'}."
     )
     # The ratio is that of two programs, so another one is no refutation.
