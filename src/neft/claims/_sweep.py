@@ -125,8 +125,8 @@ def _final(level: Level, batch_norm: bool) -> Measurement:
         values["epochs"] = float(found.best[name, _PAPER].epochs[-1])
     verdict = _verdict(min(scores) > 3, max(scores) < -3, fair=values["epochs"] >= _EPOCHS)
     summary = (
-        f"After {values['epochs']:.0f} epochs (the paper: {_EPOCHS}) its accuracy less that of the better of SGD and Adam "
-        f"is {_between(scores, '+.1f')} standard errors, for the published method."
+        f"After {values['epochs']:.0f} epochs (the paper: {_EPOCHS}) the published method's accuracy less that of the "
+        f"better of SGD and Adam is {_between(scores, '+.1f')} standard errors."
     )
     return Measurement(verdict=verdict, summary=summary, values=values, data=found.data)
 
