@@ -94,7 +94,7 @@ def test_nearly_equal_inputs_approach_equal_ones(name):
             [(0,) * 4] if tensor in "PQ" and name != "elu(1)" else itertools.product((0, 1), repeat=value.ndim - 1)
         )
         for entry in entries:
-            assert value[(2, *entry)] == pytest.approx(getattr(single, tensor)[2], rel=0.03, abs=0.01), (tensor, entry)
+            assert value[(2, *entry)] == pytest.approx(getattr(single, tensor)[2], rel=0.03, abs=0.015), (tensor, entry)
 
 
 def test_collinear_inputs_of_a_network_without_biases_scale():
@@ -120,7 +120,7 @@ def test_relu_is_the_limit_of_smooth_functions():
     for name in ("P", "Q", "Theta1"):
         coarse, fine = (getattr(f, name) for f in found)
         limit = 2 * fine - coarse
-        np.testing.assert_allclose(limit, getattr(exact, name), atol=0.05 * np.abs(getattr(exact, name)).max())
+        np.testing.assert_allclose(limit, getattr(exact, name), atol=0.06 * np.abs(getattr(exact, name)).max())
         assert np.abs(fine - getattr(exact, name)).max() < np.abs(coarse - getattr(exact, name)).max()
 
 
