@@ -1,6 +1,7 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import covariance
@@ -138,8 +139,9 @@ def test_pieces_of_the_integral_change_nothing(name, monkeypatch):
 
 def test_products_that_miss_their_tolerance_say_so():
     K = np.array([[1.0, 0.9999], [0.9999, 1.0]])
+    fast = activation(lambda z: jnp.abs(z) * jnp.cos(30 * z), name="fast")
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):
-        products("hard_tanh", [(1, 1)], K, rtol=1e-14)
+        products(fast, [(1, 1)], K, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Averages of derivatives of any order over pairs of Gaussian variables, with the deltas at kinks integrated.
 
 A kernel ⟨σ(z_a)σ(z_b)⟩ is a smooth function of a covariance that is not singular even where σ has kinks, and averages
-of derivatives of σσ are derivatives of that function (theory.md 2.2). Where σ has kinks, the derivatives beyond the
-one that jumps are moved on the Gaussian, as Hermite polynomials of two independent coordinates. Where two variables
-are aligned, some of the averages diverge and only a sum of them exists: see `aligned_pair`.
+of derivatives of σσ are derivatives of that function (theory.md 2.2). Where σ has kinks, the derivative beyond the
+one that jumps has a delta, which is integrated, and the derivatives beyond that one are moved on the Gaussian, as
+Hermite polynomials of two independent coordinates. Where two variables are aligned, some of the averages diverge and
+only a sum of them exists: see `aligned_pair`.
 """
 
 import functools
@@ -20,16 +21,15 @@ from .._activation import Activation, derivative_of
 from .._precision import float64
 from ._accuracy import warn_missed
 from ._one import sides
-from ._quadrature import PANELS, elementwise, unit_rule
+from ._quadrature import AROUND_A_KINK, PANELS, elementwise, unit_rule
 
 Orders = tuple[int, int]
 
 _REACH = 9.0
 _STEP = 0.2  # of the trapezoid rule, in lengths of σ: 1e-10 for the fifth derivative of tanh
-_ALIGNED = 1e-9  # pairs with 1 - |ρ| below this count as aligned where σ has kinks
+_ROUNDING = 1e-14
 _TOLERANCE = 1e-7
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_AROUND = np.array([-9.0, -5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0, 9.0])  # breaks near a smoothed kink, in its widths
 
 
 @float64
@@ -44,16 +44,9 @@ def pair_derivatives(
     found = {order: np.zeros(K.shape) for order in wanted}
     spread = np.sqrt(np.diagonal(K))
     rho = np.clip(K / np.outer(spread, spread), -1.0, 1.0)
-    apart = []
-    for a, b in itertools.combinations_with_replacement(range(len(K)), 2):
-        if a != b and not (act.kinks and 1 - abs(rho[a, b]) < _ALIGNED):
-            apart.append((a, b))
-            continue
-        sign = math.copysign(1.0, rho[a, b])
-        for first, second in {(a, b), (b, a)}:
-            values = aligned_pair(act, wanted, float(spread[first]), sign * float(spread[second]))
-            for order in wanted:
-                found[order][first, second] = values[order]
+    across = np.sqrt((1 - rho) * (1 + rho)) if act.kinks else np.ones(K.shape)
+    np.fill_diagonal(across, 0.0)
+    apart = [(a, b) for a, b in itertools.combinations(range(len(K)), 2) if across[a, b] > 0]
     if apart:
         rows, columns = np.array(apart).T
         given = (jnp.asarray(v) for v in (spread[rows], spread[columns], rho[rows, columns]))
@@ -65,7 +58,23 @@ def pair_derivatives(
         for (p, q), value in zip(wanted, values):
             found[p, q][rows, columns] = value
             found[q, p][columns, rows] = value
+    alike = {order: _alike(act, *order) for order in wanted}
+    for a, b in np.argwhere(across < max(alike.values())):
+        aligned = tuple(order for order in wanted if across[a, b] < alike[order])
+        if aligned:
+            values = aligned_pair(act, aligned, float(spread[a]), math.copysign(float(spread[b]), rho[a, b]))
+            for order in aligned:
+                found[order][a, b] = values[order]
     return found
+
+
+def _alike(act: Activation, p: int, q: int) -> float:
+    # The √(1 - ρ²) below which a pair counts as aligned. The averages with p + q derivatives diverge like its inverse
+    # to this power, but are asked for only in a sum that stays finite, or in the product of two (tensor A). Taken as
+    # aligned, the sum is off by √(1 - ρ²); taken apart, by the rounding of its terms.
+    kink = min((k.order for k in act.kinks), default=math.inf)
+    power = max(0, p + q - 2 * kink - 1)
+    return _ROUNDING ** (1 / (1 + max(2, power))) if power else _ROUNDING
 
 
 def _compare(act: Activation, values: np.ndarray, finer: np.ndarray) -> None:
@@ -190,51 +199,65 @@ def _smooth(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, 
 
 @functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
 def _kinked(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, cb: Array, rho: Array) -> Array:
-    lowest = min(kink.order for kink in act.kinks)
+    # The highest derivative whose averages need no Hermite polynomials: it has deltas.
+    highest = 1 + min(kink.order for kink in act.kinks)
     kinks = np.array([kink.position for kink in act.kinks])
-    even = np.linspace(-_REACH, _REACH, 2 * count + 1)
+    even = jnp.linspace(-_REACH, _REACH, 2 * count + 1)
 
     def one(given):
         ca, cb, rho = given
         across = jnp.sqrt((1 - rho) * (1 + rho))
         # z_a = c_a x and z_b = c_b (ρ x + across·y). Averages over y smooth the kinks of z_b.
         along = jnp.where(jnp.abs(rho) > 1e-3, rho, 1e-3)
-        near = (kinks[:, None] / cb + across * _AROUND) / along
-        x, wx = _panels(jnp.concatenate([jnp.asarray(even), kinks / ca, near.ravel()]))
-        first = _with_hermite(act, lowest, ca * x, x, wx)
+        near = (kinks[:, None] / cb + across * AROUND_A_KINK) / along
+        x, first = _with_hermite(act, highest, ca, jnp.zeros(()), kinks / ca, jnp.concatenate([even, near.ravel()]))
 
         def inner(x):
-            y, wy = _panels(jnp.concatenate([jnp.asarray(even), (kinks / cb - rho * x) / across]))
-            return _with_hermite(act, lowest, cb * (rho * x + across * y), y, wy).sum(-1)
+            # So far out that nothing is left of the Gaussian, but its polynomials are finite.
+            at = jnp.clip((kinks / cb - rho * x) / across, -4 * _REACH, 4 * _REACH)
+            return _with_hermite(act, highest, cb * across, cb * rho * x, at, even)[1].sum(-1)
 
         second = lax.map(inner, x, batch_size=256)
         table = jnp.einsum("pix,xqj->pqij", first, second)
 
-        def average(p: int, q: int) -> Array:
-            base = min(p, lowest), min(q, lowest)
-            a, b = p - base[0], q - base[1]
-            # In units of c_a and c_b, d/dz_a = d/dx - (ρ/across) d/dy and d/dz_b = (1/across) d/dy.
-            total = sum(
-                math.comb(a, j) * (-rho / across) ** j * across**-b * table[base[0], base[1], a - j, b + j]
-                for j in range(a + 1)
-            )
-            return total / ca**a / cb**b
+        # Between variables that are nearly aligned the averages are large and cancel in what is asked of them. So
+        # each large one is computed once, and the others from it by integration by parts along x.
+        near = jnp.abs(rho) > 0.5
+        divisor = cb * jnp.where(near, rho, 1.0)
+
+        @functools.cache
+        def average(p: int, q: int, k: int = 0) -> Array:
+            # ⟨He_k(x) σ^(p)(z_a) σ^(q)(z_b)⟩
+            if p > highest:
+                # d/dx acts on both factors.
+                return (average(p - 1, q, k + 1) - rho * cb * average(p - 1, q + 1, k)) / ca
+            beyond = max(0, q - highest)
+            along_y = table[p, q - beyond, k, beyond] / (cb * across) ** beyond
+            if p == highest or not beyond:
+                return along_y
+            along_x = (average(p, q - 1, k + 1) - ca * average(p + 1, q - 1, k)) / divisor
+            return jnp.where(near, along_x, along_y)
 
         return jnp.stack([average(p, q) for p, q in orders])
 
     return lax.map(one, (ca, cb, rho)).T
 
 
-def _panels(edges: Array) -> tuple[Array, Array]:
-    edges = jnp.sort(jnp.clip(edges, -_REACH, _REACH))
+def _with_hermite(
+    act: Activation, highest: int, scale: Array, shift: Array, kinks: Array, edges: Array
+) -> tuple[Array, Array]:
+    """Nodes x of a standard normal, and σ^(p)(shift + scale x) He_k(x) there with their weights; axes p, k, x.
+
+    The last derivative has deltas at some of the kinks, which are at the given x and are the last nodes.
+    """
+    edges = jnp.sort(jnp.clip(jnp.concatenate([edges, kinks]), -_REACH, _REACH))
     half = (edges[1:] - edges[:-1])[:, None] / 2
     x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
-    w = (half * _WEIGHTS).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    return x, w
-
-
-def _with_hermite(act: Activation, order: int, z: Array, x: Array, w: Array) -> Array:
-    # σ^(p)(z) He_k(x) for p up to the derivative that jumps, k = 0..4, with the weights.
-    functions = jnp.stack([derivative_of(act.function, n)(z) for n in range(order + 1)])
+    regular = jnp.stack([derivative_of(act.function, n)(shift + scale * x) for n in range(highest + 1)])
+    regular = jnp.pad(regular * (half * _WEIGHTS).ravel(), [(0, 0), (0, len(kinks))])
+    jumps = jnp.array([kink.jump if kink.order == highest - 1 else 0.0 for kink in act.kinks])
+    functions = regular.at[-1, len(x) :].set(jumps / scale)
+    x = jnp.concatenate([x, kinks])
+    gaussian = jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     hermite = jnp.stack([jnp.ones_like(x), x, x**2 - 1, x**3 - 3 * x, x**4 - 6 * x**2 + 3])
-    return functions[:, None] * (hermite * w)
+    return x, functions[:, None] * (hermite * gaussian)

@@ -23,7 +23,7 @@ from .._activation import activation as _activation
 from .._blocks import blocks
 from .._precision import float64
 from ._accuracy import warn_missed
-from ._quadrature import elementwise, refined
+from ._quadrature import AROUND_A_KINK, elementwise, refined
 
 Orders = tuple[int, ...]
 
@@ -32,6 +32,7 @@ _STENCIL = 8  # points of the interpolation of the innermost average
 # Steps in lengths of σ, and nodes between two breakpoints where there are kinks, tried in turn until two agree.
 _STEPS = (0.38, 0.3, 0.24, 0.19, 0.155, 0.125)
 _GAUSS = (6, 8, 11, 15)
+_MORE_FOR_PAIRS = 5  # to rounding: nearly equal inputs ask for differences of these averages
 _POINTS = 2**21  # points of the integrand that are held at once
 
 
@@ -84,11 +85,12 @@ def almost_everywhere(
     sizes = [_natural_size(act, pattern, float(np.diag(K).max())) for pattern in patterns]
 
     def solve(level: float) -> list[np.ndarray]:
+        finest = level if act.kinks else levels[-1]
         return [
             array
             for chosen in samples
             for array in _all_tuples(
-                act, patterns, K[np.ix_(chosen, chosen)], level, levels[-1], None if mean is None else mean[chosen]
+                act, patterns, K[np.ix_(chosen, chosen)], level, finest, None if mean is None else mean[chosen]
             )
         ]
 
@@ -190,9 +192,8 @@ def _all_tuples(
         else:
             means = np.zeros(subsets.shape) if mean is None else mean[subsets]
             # Beside more variables, two cost little and get the best there is.
-            tensors = _over_subsets(
-                act, features, factors, finest if size <= 2 < min(N, max(lengths)) else level, means
-            )
+            best = finest + _MORE_FOR_PAIRS if act.kinks else finest if min(N, max(lengths)) > 2 else level
+            tensors = _over_subsets(act, features, factors, best if size <= 2 else level, means)
         for sizes, lists, tensor in zip(splits, features, tensors):
             for pattern, result in zip(patterns, results):
                 _fill(result, pattern, subsets, sizes, lists, tensor)
@@ -382,7 +383,7 @@ def _kinked(
     a width that vanishes as the variables align, so it gets breaks around it too, unless four variables forbid it.
     """
     size = L.shape[0]
-    around = np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
+    around = AROUND_A_KINK if size < 3 else np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
     unit, unit_weights = np.polynomial.legendre.leggauss(nodes)
 
     offsets = [[np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1) for d in range(size)]

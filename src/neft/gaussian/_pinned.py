@@ -12,7 +12,7 @@ from ._many import almost_everywhere
 from ._one import sides
 from ._quadrature import elementwise
 
-_ALIGNED = 1e-9
+_ALIGNED = 1e-13
 
 
 @float64
