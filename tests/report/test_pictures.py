@@ -41,13 +41,6 @@ def test_the_network_stands_on_its_phase_diagram():
     assert "<image" not in plot.svg(figure, salt="a")
 
 
-def test_orders_keep_their_bars_above_zero():
-    errors, stderr = np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]), np.full((3, 2), 0.02)
-    axes = plot.orders((16, 32), errors, stderr).axes[0]
-    assert [c.get_label() for c in axes.containers] == ["order 1", "order 2", "order 3"]
-    assert all(np.array(c.lines[2][0].get_segments())[:, 0, 1].min() > 0 for c in axes.containers)
-
-
 def test_rivals_are_means_over_seeds():
     from neft import data
 

@@ -11,7 +11,6 @@ from ._draw import draw as draw
 from ._ledger import ledger as ledger
 from ._network import layers as layers
 from ._network import outputs as outputs
-from ._orders import orders as orders
 from ._phase import critical as critical
 from ._phase import phase as phase
 from ._placed import placed as placed

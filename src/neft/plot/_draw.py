@@ -10,7 +10,7 @@ from ..claims import Ledger
 from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
 from ..fisher import Curves, Geometry
 from ..sweep import Experiments, Headlines
-from ..training import Evolution, FinitePrediction, Forecast, Representation
+from ..training import Evolution, FinitePrediction, Forecast, Orders, Representation
 from ..width import Advice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
 from ._action import analysis, convergence, elements, expansion, sizes, stopping, stops, training
 from ._activation import activation
@@ -22,6 +22,7 @@ from ._fisher import curves, metric
 from ._interpretation import density, interpretation
 from ._ledger import ledger
 from ._network import layers, outputs
+from ._orders import orders
 from ._phase import critical, phase
 from ._sweep import experiments, headlines
 from ._training import forecast
@@ -60,6 +61,7 @@ draw.register(Forecast, forecast)
 draw.register(FinitePrediction, contributions)
 draw.register(Evolution, evolution)
 draw.register(Representation, representation)
+draw.register(Orders, orders)
 draw.register(Curves, curves)
 draw.register(Geometry, metric)
 draw.register(Experiments, experiments)

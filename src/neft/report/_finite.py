@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..training import Evolution, FinitePrediction, Representation
+from ..training import Evolution, FinitePrediction, Orders, Representation
 from ._tables import Table, tables
 
 _ROWS = 20
@@ -84,3 +84,23 @@ def _representation(found: Representation) -> tuple[Table, ...]:
     return (
         Table(title=f"How far training moves the NTK, {found.activation}", columns=columns, rows=rows, notes=(note,)),
     )
+
+
+@tables.register(Orders)
+def _orders(found: Orders) -> tuple[Table, ...]:
+    rows = tuple(
+        (
+            str(n),
+            *(f"{rms:.2g} ± {stderr:.1g}" for rms, stderr in zip(found.rms[:, i], found.stderr[:, i])),
+            str(int(found.lost[:, i].sum())),
+        )
+        for i, n in enumerate(found.widths)
+    )
+    notes = []
+    if len(found.widths) > 1:
+        powers = ", ".join(f"{p:.2f} ± {stderr:.2f}" for p, stderr in found.powers)
+        notes.append(f"Fitted powers p of n^-p: {powers}. Theory says 1, 1 and 2 for large n.")
+    if found.lost.any():
+        notes.append("A truncated kernel can lose positivity and run away; such predictions are left out.")
+    columns = ("width", "order 1", "order 2", "order 3", "predictions that failed")
+    return (Table(title="rms error of an output", columns=columns, rows=rows, notes=tuple(notes)),)

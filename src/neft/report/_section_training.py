@@ -10,13 +10,14 @@ from ._html import heading, note, paragraph, table
 from ._math import math
 from ._page import Context
 from ._subject import Subject
-from ._tables import Table
+from ._tables import Table, tables
 
 _RATE = 0.25
 """Steps are this part of the largest stable one, so that they follow gradient flow closely."""
 
 _STEPS = 60
 _WIDEST = 256
+_DRAWS = 12
 
 
 def forecast(context: Context) -> str:
@@ -97,15 +98,12 @@ def orders(context: Context) -> str:
         return start + note(reason)
     if context.quick:
         return start + note("--quick leaves out the error against width at orders 1, 2 and 3, which takes longest.")
-    widths, draws = _widths(of.width), 2
     x, labels = _few(of, 1, 2)
     y, tests = np.where(labels == labels[0], 0.5, -0.5), _held_out(of, 4)[0]
-    errors, lost = _errors(of, x, y, tests, widths, draws)
-    mean, stderr = np.sqrt((errors**2).mean(-1)), errors.std(axis=-1, ddof=1) / np.sqrt(draws)
-    rows = tuple(
-        (str(n), *(f"{mean[k, i]:.2g} ± {stderr[k, i]:.1g}" for k in range(3)), str(int(lost[:, i].sum())))
-        for i, n in enumerate(widths)
-    )
+    net = MLP((*of.net.widths[:-1], 1), of.net.activation, of.net.C_b, of.net.C_W, of.net.lambda_b, of.net.lambda_W)
+    schedule = {"steps": _STEPS, "learning_rate": _RATE * training.max_learning_rate(net, x)}
+    key = jax.random.fold_in(of.key, 3)
+    found = training.orders(net, x, y, tests, widths=_widths(of.width), draws=_DRAWS, key=key, **schedule)
     return (
         start
         + paragraph(
@@ -116,22 +114,13 @@ def orders(context: Context) -> str:
         )
         + math("\\frac{dH_{ij}}{dt} = -(dH_{ijk} + dH_{jik})ε_k", block=True)
         + figure(
-            plot.orders(widths, mean, stderr),
+            plot.draw(found),
             name="orders",
             alt="Error of the predicted outputs against the width at orders 1, 2 and 3, with error bars",
-            caption=f"{draws} draws at each width, which is few; bars are two standard errors over them. On average "
-            "the errors fall like 1/n, 1/n and 1/n².",
+            caption=f"{_DRAWS} draws at each width; bars are two standard errors over them. For large n the errors "
+            "fall like 1/n, 1/n and 1/n².",
         )
-        + table(
-            Table(
-                title="rms error of an output",
-                columns=("width", "order 1", "order 2", "order 3", "predictions that failed"),
-                rows=rows,
-                notes=("A truncated kernel can lose positivity and run away; such predictions count as they came.",)
-                if lost.any()
-                else (),
-            )
-        )
+        + table(tables(found)[0])
     )
 
 
@@ -151,24 +140,3 @@ def _widths(width: int) -> tuple[int, ...]:
     # Around the network's own; narrow ones have heavy tails that a few draws do not show.
     top = max(4, min(2 * width, _WIDEST))
     return top // 4, top // 2, top
-
-
-def _errors(
-    of: Subject, x: np.ndarray, y: np.ndarray, tests: np.ndarray, widths: tuple[int, ...], draws: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rms error over test inputs, (orders, widths, draws), and how many predictions failed, (orders, widths)."""
-    net, key = of.net, jax.random.fold_in(of.key, 3)
-    errors, lost = np.empty((3, len(widths), draws)), np.zeros((3, len(widths)))
-    for i, n in enumerate(widths):
-        hidden = (max(2, round(m * n / of.width)) for m in net.widths[1:-1])
-        one = MLP((net.widths[0], *hidden, 1), net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W)
-        rate = _RATE * training.max_learning_rate(one, x)
-        options = {"draws": draws, "key": key, "steps": _STEPS, "dtype": np.float32}
-        trained = training.ensemble(one, x, y, tests, learning_rate=rate, **options)
-        for draw in range(draws):
-            params = one.init(jax.random.fold_in(key, draw), np.float32)
-            for k in range(3):
-                found = training.evolve(one, params, x, y, tests, order=k + 1, steps=[_STEPS], learning_rate=rate)
-                lost[k, i] += not found.converged.all()
-                errors[k, i, draw] = np.sqrt(np.square(found.test[-1] - trained.test[draw]).mean())
-    return errors, lost

@@ -15,6 +15,8 @@ from ._forecast import forecast as forecast
 from ._nngp import Posterior as Posterior
 from ._nngp import nngp as nngp
 from ._nngp import nngp_from_kernel as nngp_from_kernel
+from ._orders import Orders as Orders
+from ._orders import orders as orders
 from ._predict import Prediction as Prediction
 from ._predict import predict as predict
 from ._predict import predict_from_kernels as predict_from_kernels

@@ -1,0 +1,190 @@
+"""How far the truncated hierarchy is off networks really trained, order by order, against the width."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .. import _check
+from .._blocks import block_size
+from .._network import MLP
+from .._precision import float64
+from .._progress import track
+from .._result import Made, Result, result
+from ._descend import drawn as parameters
+from ._dynamics import descend, flow
+from ._ensemble import ensemble
+from ._evolve import MOST
+from ._hierarchy import Hierarchy, drawn
+from ._kernels import inputs, targets
+from ._schedule import Schedule, schedule
+
+
+@result
+class Orders(Result):
+    """Errors of the outputs that the hierarchy predicts at orders 1, 2 and 3, by width.
+
+    `rms` (3, widths) is over draws, test inputs and outputs and `stderr` its standard error over draws. `lost` counts
+    the draws at which an order did not get to its end, because a kernel that is cut off can lose positivity; they are
+    left out.
+    """
+
+    rms: Float[np.ndarray, "3 widths"]
+    stderr: Float[np.ndarray, "3 widths"]
+    lost: Int[np.ndarray, "3 widths"]
+    widths: tuple[int, ...]
+    activation: str
+    depth: int
+    draws: int
+    made: Made
+
+    @property
+    def powers(self) -> Float[np.ndarray, "3 2"]:
+        """p in rms ∝ n^-p and its standard error, of each order, by least squares weighted with the uncertainties.
+
+        Theory says 1, 1 and 2 for large n.
+        """
+        if len(self.widths) < 2:
+            raise ValueError(f"widths is {self.widths}, but a power needs at least two of them.")
+        found = np.empty((3, 2))
+        for order, (rms, stderr) in enumerate(zip(self.rms, self.stderr)):
+            relative = stderr / rms
+            design = np.stack([np.ones(len(self.widths)), -np.log(self.widths)], axis=1) / relative[:, None]
+            covariance = np.linalg.inv(design.T @ design)
+            p = (covariance @ design.T @ (np.log(rms) / relative))[1]
+            found[order] = p, np.sqrt(covariance[1, 1])
+        return found
+
+    def _shown(self):
+        yield "network", f"{self.activation}, {self.depth} layers, {self.draws} draws"
+        for order in range(3):
+            errors = ", ".join(f"{n}: {rms:.2g}" for n, rms in zip(self.widths, self.rms[order]))
+            yield f"order {order + 1}", f"rms error by width {errors}"
+
+
+@float64
+def orders(
+    net: MLP,
+    x_train: Any,
+    y_train: Any,
+    x_test: Any = None,
+    *,
+    widths: Sequence[int],
+    draws: int = 16,
+    key: Array,
+    time: Any = None,
+    steps: Any = None,
+    learning_rate: float | None = None,
+) -> Orders:
+    """How far each order of `evolve` is off networks really trained, as the width of all hidden layers grows.
+
+    Each draw is predicted from its own kernels, so what is left is what the order cuts off: for large n it falls like
+    1/n at orders 1 and 2 and like 1/n² at order 3 (theory.md 2.7). Training is as in `ensemble`.
+
+    Args:
+        net: the specification; its hidden layers get other widths.
+        x_train: training inputs, shape (N, n_0).
+        y_train: targets, shape (N, n_L), or (N,) for one output.
+        x_test: where outputs are compared, shape (N_test, n_0); at the training inputs by default.
+        widths: of all hidden layers, one after the other.
+        draws: networks at each width, at least 2.
+        key: a JAX key; draw i is net.init(jax.random.fold_in(key, i)).
+        time: how long gradient flow lasts; to its end by default.
+        steps: number of steps of gradient descent instead, with their size `learning_rate`.
+        learning_rate: η.
+
+    >>> options = {"widths": [32, 64], "draws": 2, "key": jax.random.key(0)}
+    >>> found = orders(MLP((2, 1, 1), "tanh"), np.eye(2), [0.1, -0.1], [[1.0, 1.0]], time=1.0, **options)
+    >>> bool((found.rms[2] < found.rms[0]).all())
+    True
+    """
+    x = inputs(net, "x_train", x_train)
+    y = targets(y_train, len(x), net.widths[-1])
+    tests = x if x_test is None else inputs(net, "x_test", x_test)
+    widths = tuple(_check.integer("each of widths", n, at_least=1) for n in widths)
+    draws = _check.integer("draws", draws, at_least=2)
+    if not widths:
+        raise ValueError("widths is empty, but must hold at least one width.")
+    if net.depth < 2:
+        raise ValueError(f"net has {net.depth} layer, but must have at least 2: one layer has no width.")
+    for kink in net.activation.kinks:
+        if kink.order < 2:
+            raise ValueError(
+                f"net has the activation {net.activation.name}, whose derivative {kink.order} jumps at "
+                f"{kink.position:g}, but orders 2 and 3 need its second derivative."
+            )
+    plan = schedule(time, steps, learning_rate)
+    if (entries := ((len(x) + len(tests)) * y.shape[1]) ** 4) > MOST:
+        raise ValueError(f"order 3 holds {entries:.0e} numbers for these inputs, at most {MOST:.0e}.")
+    options = {"draws": draws, "key": key, "time": time, "steps": steps, "learning_rate": learning_rate}
+    cells = []
+    for n in track(widths, "widths"):
+        other = MLP((net.widths[0], *(n,) * (net.depth - 1), net.widths[-1]), *_hyperparameters(net))
+        trained = ensemble(other, x, y, tests, **options)
+        cells.append(_cell(other, x, y, tests, plan, trained.test, trained.good, key))
+    rms, stderr, lost = (np.stack(column, axis=1) for column in zip(*cells))
+    specification = {"net": net.to_dict(), "x_train": x, "y_train": y, "x_test": tests, **plan.to_dict()}
+    return Orders(
+        rms=rms,
+        stderr=stderr,
+        lost=lost,
+        widths=widths,
+        activation=net.activation.name,
+        depth=net.depth,
+        draws=draws,
+        made=Made.by("neft.training.orders", specification=specification, key=key),
+    )
+
+
+def _hyperparameters(net: MLP) -> tuple[Any, ...]:
+    return net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W
+
+
+def _cell(
+    net: MLP, x: np.ndarray, y: np.ndarray, tests: np.ndarray, plan: Schedule, trained: Any, good: Any, key: Array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    samples, draws = jnp.asarray(np.concatenate([x, tests])), len(good)
+    # Of each draw the second derivatives along every gradient are held.
+    held = 8 * 3 * net.parameter_count() * (len(samples) * y.shape[1]) ** 2
+    whole = _hierarchies(net, key, jnp.arange(draws), samples, len(x), block_size(held, draws))
+    # Zeros beyond the order kept, so that one program serves all orders and widths.
+    cuts = [Hierarchy(*(part if k < kept else 0 * part for k, part in enumerate(whole))) for kept in (2, 3, 6)]
+    rms, stderr, lost = np.empty(3), np.empty(3), np.empty(3, int)
+    for order, cut in enumerate(cuts):
+        z, reached = map(np.asarray, _ends(cut, jnp.asarray(y.ravel()), *_moment(plan)))
+        kept = good & reached
+        lost[order] = draws - kept.sum()
+        if kept.sum() < 2:
+            raise ValueError(
+                f"of {draws} networks of widths {net.widths} only {kept.sum()} could be trained at order {order + 1}, "
+                "but at least 2 are needed: take wider networks or more draws."
+            )
+        square = ((z[:, y.size :].reshape(trained.shape) - trained)[kept] ** 2).mean((1, 2))
+        rms[order] = np.sqrt(square.mean())
+        stderr[order] = square.std(ddof=1) / np.sqrt(len(square)) / max(2 * rms[order], 1e-300)
+    return rms, stderr, lost
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4, 5))
+def _hierarchies(net: MLP, key: Array, index: Array, x: Array, train: int, together: int) -> Hierarchy:
+    params = parameters(net, key, index, dtype=jnp.float64)
+    return jax.lax.map(lambda p: drawn(net, p, x, train, 3, net.rates()), params, batch_size=together)
+
+
+def _moment(plan: Schedule) -> tuple[Array | None, Array | None, float | None]:
+    if plan.steps is not None:
+        return None, jnp.asarray(plan.steps)[None], plan.learning_rate
+    return (None if plan.converged else jnp.asarray(plan.time)[None]), None, None
+
+
+@jax.jit
+def _ends(h: Hierarchy, y: Array, time: Array | None, steps: Array | None, rate: Any) -> tuple[Array, Array]:
+    def end(h: Hierarchy) -> tuple[Array, Array]:
+        course = flow(h, y, time) if steps is None else descend(h, y, steps, rate)
+        return course.state.z[0], course.reached[0]
+
+    return jax.vmap(end)(h)

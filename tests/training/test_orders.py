@@ -1,0 +1,90 @@
+"""How errors of the truncated hierarchy fall with the width."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+from neft import MLP, load, plot, training
+from neft.report import tables
+
+X = 1.6 * np.array([[1.0, 0.0, 0.2], [0.0, 1.0, -0.1], [0.1, -0.2, 1.0]])
+XT = np.array([[0.9, -0.8, 0.5], [0.3, 0.9, 0.6]])
+Y = 0.5 * np.array([[0.6], [-0.5], [0.3]])
+SCHEDULE = {"steps": 30, "learning_rate": 0.2}
+
+
+def net(*hidden, activation="tanh"):
+    # The hidden widths of the specification do not matter: others take their place.
+    C_W = (*(1.0,) * len(hidden), 0.25)
+    return MLP((3, *hidden, 1), activation, C_b=0.05, C_W=C_W, lambda_b=1.0, lambda_W=1.0)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return training.orders(net(5), X, Y, XT, widths=(6,), draws=2, key=jax.random.key(3), **SCHEDULE)
+
+
+@pytest.fixture(scope="module")
+def two_widths(found):
+    rms, stderr = np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]), np.full((3, 2), 0.02)
+    return dataclasses.replace(found, rms=rms, stderr=stderr, lost=np.zeros((3, 2), int), widths=(8, 16))
+
+
+def test_errors_are_those_of_each_draws_own_evolution(found):
+    trained = training.ensemble(net(6), X, Y, XT, draws=2, key=jax.random.key(3), **SCHEDULE).test
+    for order in (1, 2, 3):
+        squares = []
+        for draw in range(2):
+            with jax.enable_x64(True):
+                params = net(6).init(jax.random.fold_in(jax.random.key(3), draw), dtype=np.float64)
+                own = training.evolve(net(6), params, X, Y, XT, order, **SCHEDULE)
+            squares.append(np.square(own.test - trained[draw]).mean())
+        rms = np.sqrt(np.mean(squares))
+        assert found.rms[order - 1, 0] == pytest.approx(rms, rel=1e-6)
+        assert found.stderr[order - 1, 0] == pytest.approx(np.std(squares, ddof=1) / np.sqrt(2) / (2 * rms), rel=1e-6)
+
+
+def test_a_power_is_a_slope_with_its_uncertainty(found, two_widths):
+    # With two widths the line goes through both points.
+    slope = -np.log(two_widths.rms[:, 1] / two_widths.rms[:, 0]) / np.log(2)
+    error = np.hypot(*(two_widths.stderr / two_widths.rms).T) / np.log(2)
+    np.testing.assert_allclose(two_widths.powers, np.stack([slope, error], axis=1))
+    with one_sentence("a power needs at least two"):
+        _ = found.powers
+
+
+def test_it_is_drawn_and_tabulated_and_kept(two_widths, tmp_path):
+    axes = plot.draw(two_widths).axes[0]
+    assert [c.get_label() for c in axes.containers] == ["order 1", "order 2", "order 3"]
+    assert all(np.array(c.lines[2][0].get_segments())[:, 0, 1].min() > 0 for c in axes.containers)
+    (table,) = tables(two_widths)
+    assert [row[0] for row in table.rows] == ["8", "16"] and "Theory says 1, 1 and 2" in table.notes[0]
+    two_widths.save(tmp_path / "orders.npz")
+    np.testing.assert_array_equal(load(tmp_path / "orders.npz").rms, two_widths.rms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+def test_errors_fall_like_the_powers_of_theory(activation):
+    network = net(4, activation=activation)
+    found = training.orders(network, X, Y, XT, widths=(32, 64, 128, 256), draws=96, key=jax.random.key(11))
+    # A tenth for what heavy tails leave open, and three standard errors.
+    for (p, stderr), theory in zip(found.powers, (1, 1, 2)):
+        assert stderr < 0.2 and p > 0.9 * theory - 3 * stderr and p < 1.5 * theory + 3 * stderr, found.powers
+
+
+def test_bad_input_gets_one_clear_sentence():
+    options = {"widths": (8,), "draws": 2, "key": jax.random.key(0)}
+    with one_sentence("widths is empty"):
+        training.orders(net(4), X, Y, **(options | {"widths": ()}))
+    with one_sentence("draws is 1, but must be at least 2"):
+        training.orders(net(4), X, Y, **(options | {"draws": 1}))
+    with one_sentence("net has 1 layer, but must have at least 2"):
+        training.orders(MLP((3, 1)), X, Y, **options)
+    with one_sentence("relu, whose derivative 1 jumps at 0"):
+        training.orders(net(4, activation="relu"), X, Y, **options)
+    with one_sentence("each of widths is 0"):
+        training.orders(net(4), X, Y, **(options | {"widths": (0,)}))
