@@ -1,20 +1,33 @@
 """RNGD against its rivals on 784-80-80-80-10: the cost of a step, and epochs and CPU time to a training cost.
 
 MNIST where it is found (cost 0.15), else the bundled part of Fashion-MNIST (cost 0.6, and no promise but that of the
-step). Each rival runs at its best of the same number of learning rates, chosen on a seed that is not used afterwards.
-CPU seconds hold the steps and the whitening or centring of the inputs, not compilation and evaluation. It takes about
-a quarter of an hour; `python benchmarks/fisher.py quick` takes two seeds, fewer rates and the main rivals only.
+step). One rule tunes them all: of the same number of learning rates, the one that reaches the cost in the fewest epochs
+on a seed that is not used afterwards. CPU seconds hold the steps and the whitening or centring of the inputs, not
+compilation and evaluation. It takes about a quarter of an hour, and some minutes more with K-FAC;
+`OPENBLAS_NUM_THREADS=1 python benchmarks/fisher.py quick` takes two seeds, fewer rates and the main rivals only (with
+more threads of BLAS, which wait for each other, whitening would cost twice the CPU time; `run.py` sees to it).
+
+K-FAC runs in an environment of its own, whose Python is named by the variable KFAC_PYTHON:
+
+    python3.11 -m venv peer
+    peer/bin/pip install kfac-jax==0.0.8 jax==0.8.1 jaxlib==0.8.1
+
+Its curvature and its inverses are made as often as those of RNGD: progress per epoch is that of its own defaults (every
+step, and every 5), for less than half the CPU time. Its damping, without momentum, is the best of a few that were tried
+on the tuning seed.
 """
 
 import dataclasses
+import math
 import sys
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio
+from measure import Ratio, one_core, peer
 
 import neft
 from neft import fisher
@@ -25,7 +38,9 @@ TUNING_SEED = 101
 SEEDS = (1, 2, 3, 4)
 HIDDEN = (80, 80, 80)
 BATCH, L2 = 50, 1e-3
+POINTS = 4
 STEP_LIMIT, EPOCH_LIMIT = 1.5, 3.5
+KFAC = "K-FAC (kfac-jax 0.0.8)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +52,7 @@ class Rival:
     rates: tuple[float, ...]
     schedule: str = "constant"
     batch_norm: bool = False
-    epochs: int = 8
+    epochs: int = 12
     promised: float = 0.0
 
     def __str__(self) -> str:
@@ -51,24 +66,27 @@ GRIDS = {
     "adam": (3e-4, 6e-4, 1e-3, 2e-3, 4e-3),
     "muon": (2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
     "rngd": (0.05, 0.07, 0.1, 0.15, 0.2),
+    KFAC: (0.005, 0.007, 0.01, 0.015, 0.02),
 }
+assert len({len(rates) for rates in GRIDS.values()}) == 1
 
 
-def rivals(quick: bool) -> tuple[Rival, list[Rival]]:
-    """RNGD, and what it is compared with; promises are about the same raw inputs."""
+def rivals(quick: bool, kfac: bool) -> tuple[Rival, list[Rival]]:
+    """RNGD, and what it is compared with, K-FAC if it is there; promises are about the same raw inputs."""
 
     def rates(name: str) -> tuple[float, ...]:
         return GRIDS[name][1:4] if quick else GRIDS[name]
 
-    ours = Rival("rngd", "white", rates("rngd"), epochs=5)
-    raw = [Rival(name, "raw", rates(name), epochs=12, promised=1.0) for name in ("sgd", "momentum", "adam")]
+    ours = Rival("rngd", "white", rates("rngd"))
+    raw = [Rival(name, "raw", rates(name), promised=1.0) for name in ("sgd", "momentum", "adam")]
     honest = [Rival(name, inputs, rates(name)) for inputs in ("centred", "white") for name in ("momentum", "adam")]
     if quick:
         return ours, raw + honest[2:]
+    peers = [Rival(KFAC, "raw", rates(KFAC))] if kfac else []
     decayed = [dataclasses.replace(one, schedule="cosine", epochs=4) for one in (ours, *honest)]
     normed = [dataclasses.replace(one, batch_norm=True) for one in (ours, raw[2], honest[3])]
     muon = [Rival("muon", inputs, rates("muon")) for inputs in ("raw", "white")]
-    return ours, [*raw, *honest, *decayed, *normed, *muon]
+    return ours, [*raw, *honest, *decayed, *normed, *muon, *peers]
 
 
 class Reached(NamedTuple):
@@ -79,10 +97,14 @@ class Reached(NamedTuple):
     seconds: float
 
 
-def to_target(rival: Rival, sets: tuple, target: float, seeds: tuple[int, ...]) -> Reached | None:
-    """The rival at its best rate."""
+Trial = Callable[[float, int, int], tuple[float, float] | None]
+"""Epochs and CPU seconds to the target by rate, seed and limit of epochs; None where it is not reached."""
 
-    def one(rate: float, seed: int) -> tuple[float, float] | None:
+
+def trial(rival: Rival, sets: tuple, target: float) -> Trial:
+    """Of an optimizer that `neft.fisher.train` knows."""
+
+    def one(rate: float, seed: int, epochs: int) -> tuple[float, float] | None:
         try:
             done = fisher.train(
                 *sets,
@@ -92,8 +114,8 @@ def to_target(rival: Rival, sets: tuple, target: float, seeds: tuple[int, ...]) 
                 schedule=rival.schedule,
                 inputs=rival.inputs,
                 batch_norm=rival.batch_norm,
-                epochs=rival.epochs,
-                points=4,
+                epochs=epochs,
+                points=POINTS,
                 batch=BATCH,
                 l2=L2,
                 seed=seed,
@@ -103,12 +125,51 @@ def to_target(rival: Rival, sets: tuple, target: float, seeds: tuple[int, ...]) 
             return None
         return done.curves.reached(target)
 
-    tuned = {rate: found for rate in rival.rates if (found := one(rate, TUNING_SEED)) is not None}
+    return one
+
+
+def kfac(sets: tuple, rate: float, seed: int, **wanted: Any) -> dict[str, np.ndarray] | None:
+    """What the peer answers on the split, the initial weights and the batches that `neft.fisher.train` has."""
+    parts = split(sets[0], sets[1], seed)
+    net = neft.MLP(widths=(784, *HIDDEN, sets[0].classes), activation="relu")
+    weights = {
+        f"{name}{l}": np.asarray(value)
+        for l, layer in enumerate(fisher.glorot(net, jax.random.key(seed)))
+        for name, value in layer._asdict().items()
+    }
+    every = {name: getattr(fisher.Settings(), name) for name in ("update_every", "refresh_every")}
+    job = {"batch": BATCH, "l2": L2, "rate": rate, "momentum": 0.0, "damping": 0.01, "seed": seed}
+    job |= {"points": POINTS, "evaluated": len(parts.validation.x)}
+    return peer("kfac.py", job | every | wanted, {"x": parts.train.x, "y": parts.train.y, **weights}, "KFAC_PYTHON")
+
+
+def kfac_trial(sets: tuple, target: float) -> Trial:
+    """Of K-FAC, in its own environment."""
+
+    def one(rate: float, seed: int, epochs: int) -> tuple[float, float] | None:
+        curve = kfac(sets, rate, seed, what="train", epochs=epochs, target=target)
+        if curve is None or not curve["cost"][-1] <= target:
+            return None
+        last = slice(None, -3, -1)  # it stops at the target: between the last two points, backwards
+        return tuple(float(np.interp(target, curve["cost"][last], curve[name][last])) for name in ("epochs", "seconds"))  # type: ignore[return-value]
+
+    return one
+
+
+def to_target(rival: Rival, one: Trial, seeds: tuple[int, ...]) -> Reached | None:
+    """The rival at its best rate: that of the fewest epochs on the tuning seed, as CPU seconds of one run are noisy."""
+    tuned: dict[float, float] = {}
+    for rate in rival.rates:
+        limit = rival.epochs
+        if tuned and rival.schedule == "constant":  # what takes longer than the best so far is not chosen anyway
+            limit = min(limit, math.ceil(min(tuned.values())))
+        found = one(rate, TUNING_SEED, limit)
+        if found is not None:
+            tuned[rate] = found[0]
     if not tuned:
         return None
-    rate = min(tuned, key=lambda r: tuned[r][0])  # by epochs: CPU seconds of one run are noisy
-    found = [one(rate, seed) for seed in seeds]
-    reached = [pair for pair in found if pair is not None]
+    rate = min(tuned, key=lambda r: tuned[r])
+    reached = [pair for seed in seeds if (pair := one(rate, seed, rival.epochs)) is not None]
     if len(reached) < len(seeds):
         return None
     epochs, seconds = np.mean(reached, axis=0)
@@ -143,31 +204,34 @@ def step_seconds(names: tuple[str, ...], sets: tuple, steps: int = 300, repeat: 
     return least
 
 
+@one_core()
 def run(quick: bool = False) -> list[Ratio]:
     """The ratios: ours are promised at least 1/1.5 of an SGD step's speed, and less CPU time than raw rivals."""
     name = "mnist" if neft.data.available().get("mnist") else "fashion-mnist"
     sets = neft.data.load(name), neft.data.load(name, "test")
     target, promises = (0.15, True) if name == "mnist" else (0.6, False)
     steps = step_seconds(("sgd", "rngd", "adam", "rngd-published"), sets)
+    found = kfac(sets, GRIDS[KFAC][0], 0, what="step", steps=300, repeat=3)
+    if found is not None:
+        steps[KFAC] = float(found["seconds"])
     label = f"{name} 784-80-80-80-10"
-
-    def milliseconds(which: str) -> str:
-        return f"{1e3 * steps[which]:.3f} ms"
-
+    promised = {("rngd", "sgd"): 1 / STEP_LIMIT}
+    pairs = [("rngd", other) for other in steps if other != "rngd"]
+    pairs += [("sgd", KFAC)] if KFAC in steps else []
     ratios = [
         Ratio(
-            f"{label}: one RNGD step",
-            f"{peer} step",
-            milliseconds("rngd"),
-            milliseconds(peer),
-            steps[peer] / steps["rngd"],
-            1 / STEP_LIMIT if peer == "sgd" else 0.0,
+            f"{label}: one {mine.upper()} step",
+            f"{other} step",
+            f"{1e3 * steps[mine]:.3f} ms",
+            f"{1e3 * steps[other]:.3f} ms",
+            steps[other] / steps[mine],
+            promised.get((mine, other), 0.0),
         )
-        for peer in ("sgd", "adam", "rngd-published")
+        for mine, other in pairs
     ]
-    ours, others = rivals(quick)
+    ours, others = rivals(quick, KFAC in steps)
     seeds = SEEDS[:2] if quick else SEEDS
-    best = to_target(ours, sets, target, seeds)
+    best = to_target(ours, trial(ours, sets, target), seeds)
     if best is None:
         return [*ratios, Ratio(f"{label}: cost {target:g}", "itself", "not reached", "–", 0.0, float(promises))]
     ratios.append(
@@ -181,7 +245,8 @@ def run(quick: bool = False) -> list[Ratio]:
         )
     )
     for other in track(others, "rivals"):
-        found = to_target(other, sets, target, seeds)
+        one = kfac_trial(sets, target) if other.optimizer == KFAC else trial(other, sets, target)
+        found = to_target(other, one, seeds)
         theirs = (
             "not reached" if found is None else f"{found.seconds:.2f} s, {found.epochs:.2f} epochs at {found.rate:g}"
         )

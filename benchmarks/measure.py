@@ -60,11 +60,13 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def peer(script: str, job: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+def peer(
+    script: str, job: Mapping[str, Any], data: Mapping[str, np.ndarray], variable: str = VARIABLE
+) -> dict[str, np.ndarray] | None:
     """What a script of `peers` answers in its own environment; None, and a line that says so, where there is none."""
-    python = os.environ.get(VARIABLE)
+    python = os.environ.get(variable)
     if not python:
-        print(f"{script}: left out, because {VARIABLE} does not name the peer's Python.", file=sys.stderr)
+        print(f"{script}: left out, because {variable} does not name the peer's Python.", file=sys.stderr)
         return None
     with tempfile.TemporaryDirectory() as folder:
         work, arrays, answer = (str(Path(folder) / name) for name in ("job.json", "data.npz", "answer.npz"))

@@ -1,0 +1,100 @@
+"""K-FAC of kfac-jax for `fisher.py`: `PYTHON kfac.py JOB.json DATA.npz ANSWER.npz`.
+
+It runs in an environment of its own. The job says what is wanted: "train", one network until its training cost is at
+most the target, and the answer holds the curve; or "step", and the answer holds the least CPU seconds of a step.
+Neither holds compilation or evaluation. Steps are called one by one: the library forbids to compile them into a loop.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import kfac_jax  # type: ignore[import-not-found]
+import numpy as np
+
+
+def cost(params, batch, l2: float):
+    """Mean cross-entropy of relu layers and ½·L2·|W|², weights only; K-FAC is told of the layers and the loss."""
+    x, y = batch
+    for l, layer in enumerate(params):
+        h = jax.nn.relu(x) if l else x
+        x = kfac_jax.register_dense(h @ layer["W"] + layer["b"], h, layer["W"], layer["b"])
+    kfac_jax.register_softmax_cross_entropy_loss(x, y)
+    penalty = l2 / 2 * sum(jnp.square(layer["W"]).sum() for layer in params)
+    return -jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean() + penalty
+
+
+class Training:
+    """Parameters and the optimizer's state, compiled and ready to go."""
+
+    def __init__(self, job: dict, data: dict):
+        self.x, self.y, self.done = data["x"], data["y"], 0
+        layers = range(sum(name.startswith("W") for name in data))
+        self.params = [{"W": jnp.asarray(data[f"W{l}"].T), "b": jnp.asarray(data[f"b{l}"])} for l in layers]
+        self.key = jax.random.PRNGKey(job["seed"])
+        self.optimizer = kfac_jax.Optimizer(
+            value_and_grad_func=jax.value_and_grad(lambda params, batch: cost(params, batch, job["l2"])),
+            l2_reg=job["l2"],
+            regularized_parameters_path_exclusions="b",
+            learning_rate_schedule=lambda step: job["rate"],
+            momentum_schedule=lambda step: job["momentum"],
+            damping_schedule=lambda step: job["damping"],
+            curvature_update_period=job["update_every"],
+            inverse_update_period=job["refresh_every"],
+            num_burnin_steps=0,
+        )
+        batch = self.x[: job["batch"]], self.y[: job["batch"]]
+        self.state = self.optimizer.init(self.params, self.key, batch)
+        # Steps with and without curvature are two programs. On copies, because a step uses its memory again.
+        params, state = jax.tree.map(jnp.copy, (self.params, self.state))
+        for step in range(2):
+            params, state, _ = self.optimizer.step(params, state, self.key, batch=batch, global_step_int=step)
+        jax.block_until_ready(params)
+
+    def steps(self, index: np.ndarray) -> float:
+        """The CPU seconds of one step for each row of the index."""
+        started = time.process_time()
+        keys = np.asarray(jax.random.split(jax.random.fold_in(self.key, self.done), len(index)))
+        for rows, key in zip(index, keys):
+            batch = self.x[rows], self.y[rows]
+            # The number of the step is given, so that it need not be waited for.
+            self.params, self.state, _ = self.optimizer.step(
+                self.params, self.state, key, batch=batch, global_step_int=self.done
+            )
+            self.done += 1
+        jax.block_until_ready(self.params)
+        return time.process_time() - started
+
+
+def train(job: dict, data: dict) -> dict:
+    """Epochs, CPU seconds and training cost at each point, until the target is reached or the cost is not finite."""
+    training, count, batch = Training(job, data), len(data["x"]), job["batch"]
+    steps = count // batch
+    stretch = -(-steps // job["points"])
+    evaluated = data["x"][: job["evaluated"]], data["y"][: job["evaluated"]]
+    evaluate = jax.jit(lambda params, examples: cost(params, examples, job["l2"]))
+    curve = [(0.0, 0.0, float(evaluate(training.params, evaluated)))]
+    for epoch in range(job["epochs"]):
+        order = np.random.default_rng((job["seed"], 1, epoch)).permutation(count)[: steps * batch].reshape(steps, batch)
+        for start in range(0, steps, stretch):
+            seconds = training.steps(order[start : start + stretch])
+            value = float(evaluate(training.params, evaluated))
+            curve.append((training.done / steps, curve[-1][1] + seconds, value))
+            if value <= job["target"] or not np.isfinite(value):
+                return dict(zip(("epochs", "seconds", "cost"), np.array(curve).T))
+    return dict(zip(("epochs", "seconds", "cost"), np.array(curve).T))
+
+
+def step(job: dict, data: dict) -> dict:
+    """The least CPU seconds of a step, over stretches that hold whole periods of the inverse."""
+    training = Training(job, data)
+    index = np.random.default_rng(0).integers(len(data["x"]), size=(job["steps"], job["batch"]))
+    return {"seconds": min(training.steps(index) for _ in range(job["repeat"])) / job["steps"]}
+
+
+if __name__ == "__main__":
+    job = json.loads(Path(sys.argv[1]).read_text())
+    np.savez(sys.argv[3], **{"train": train, "step": step}[job["what"]](job, dict(np.load(sys.argv[2]))))
