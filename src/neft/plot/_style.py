@@ -14,9 +14,9 @@ P = ParamSpec("P")
 INK = "#333333"
 """Lines and letters that are not data. The page replaces it by the colour of its text."""
 
-# From Okabe and Ito's colours, those with a contrast of at least 3 both to white and to black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+# Okabe and Ito's colours with a contrast of at least 3 both to white and to black, and a violet that has it too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F62C8")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 """Lines differ in dash as well as in colour, for those who do not see the colour."""
 
 RC: dict[Any, Any] = {
