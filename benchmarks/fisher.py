@@ -64,7 +64,7 @@ GRIDS = {
     "sgd": (0.02, 0.05, 0.1, 0.2, 0.3),
     "momentum": (0.005, 0.01, 0.02, 0.05, 0.1),
     "adam": (3e-4, 6e-4, 1e-3, 2e-3, 4e-3),
-    "muon": (2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
+    "muon": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
     "rngd": (0.05, 0.07, 0.1, 0.15, 0.2),
     KFAC: (0.005, 0.007, 0.01, 0.015, 0.02),
 }
@@ -84,7 +84,7 @@ def rivals(quick: bool, kfac: bool) -> tuple[Rival, list[Rival]]:
         return ours, raw + honest[2:]
     peers = [Rival(KFAC, "raw", rates(KFAC))] if kfac else []
     decayed = [dataclasses.replace(one, schedule="cosine", epochs=4) for one in (ours, *honest)]
-    normed = [dataclasses.replace(one, batch_norm=True) for one in (ours, raw[2], honest[3])]
+    normed = [dataclasses.replace(one, batch_norm=True, promised=0.0) for one in (ours, raw[2], honest[3])]
     muon = [Rival("muon", inputs, rates("muon")) for inputs in ("raw", "white")]
     return ours, [*raw, *honest, *decayed, *normed, *muon, *peers]
 
