@@ -52,25 +52,24 @@ def _means() -> dict[str, Callable[[Any], Any]]:
 
 def _log_p(name: str, t: Any, y: Any) -> Any:
     # ±1 with mean tanh, 0/1 with mean sigmoid, unit Gaussian for all others; constants left out.
-    mean = _means()[name](t)
+    # Of (1 ± tanh t)/2 one loses its digits far from 0; as a power of e neither does.
     if name == "tanh":
-        return jnp.log((1 + y * mean) / 2).sum()
+        return (y * t - jnp.logaddexp(t, -t)).sum()
     if name == "sigmoid":
-        return jnp.log(y * mean + (1 - y) * (1 - mean)).sum()
-    return -((y - mean) ** 2).sum() / 2
+        return (y * t - jnp.logaddexp(t, 0.0)).sum()
+    return -((y - _means()[name](t)) ** 2).sum() / 2
 
 
 def _outcomes(name: str, t: Any) -> list[tuple[Any, float]]:
     # All values of independent outputs with their probabilities.
     each = []
-    for mean in np.asarray(_means()[name](t)):
-        if name == "tanh":
-            each.append([(y, (1 + y * mean) / 2) for y in (-1.0, 1.0)])
-        elif name == "sigmoid":
-            each.append([(0.0, 1 - mean), (1.0, mean)])
+    for one in np.asarray(t):
+        if name in ("tanh", "sigmoid"):
+            values = (-1.0, 1.0) if name == "tanh" else (0.0, 1.0)
+            each.append([(y, float(np.exp(_log_p(name, one, y)))) for y in values])
         else:
             nodes, masses = np.polynomial.hermite_e.hermegauss(3)
-            each.append(list(zip(mean + nodes, masses / masses.sum())))
+            each.append(list(zip(float(_means()[name](one)) + nodes, masses / masses.sum())))
     return [
         (np.array([y for y, _ in point]), float(np.prod([p for _, p in point]))) for point in itertools.product(*each)
     ]
