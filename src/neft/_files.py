@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+_unfinished: set[Path] = set()
+
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[IO[Any]]:
@@ -28,6 +30,7 @@ def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[I
     except OSError as error:
         raise ValueError(f"cannot write {str(target)!r}: {error.strerror or error}.") from None
     temporary = Path(name)
+    _unfinished.add(temporary)
     try:
         with os.fdopen(handle, "wb" if binary else "w", encoding=None if binary else "utf-8") as file:
             yield file
@@ -38,6 +41,13 @@ def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[I
     except OSError as error:
         raise ValueError(f"cannot write {str(target)!r}: {error.strerror or error}.") from error
     finally:
+        temporary.unlink(missing_ok=True)
+        _unfinished.discard(temporary)
+
+
+def discard_unfinished() -> None:
+    """Remove what is being written just now; for whoever ends the process at once."""
+    for temporary in tuple(_unfinished):
         temporary.unlink(missing_ok=True)
 
 

@@ -133,3 +133,29 @@ class TestClaims:
         )
         neft("claims", "--level", "full", "--keep")
         assert [outcome.level for outcome in kept] == ["full"]
+
+
+@pytest.mark.parametrize("command", ["action", "data fashion-mnist", "fisher", "predict", "report", "train"])
+@pytest.mark.parametrize("subset", [True, False])
+def test_every_command_with_data_takes_the_bundled_subset(neft, monkeypatch, tmp_path, command, subset):
+    from neft import data
+
+    asked = []
+
+    def load(source, *split, full=None, **options):
+        asked.append((source, full))
+        raise ValueError("noted.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(data, "load", load)
+    result = neft(*command.split(), *["--subset"] * subset)
+    assert (result.exit_code, result.stderr) == (2, "neft: noted.\n")
+    assert asked == [("fashion-mnist", False if subset else None)]
+
+
+def test_data_of_ones_own_has_no_subset(neft, tmp_path):
+    import numpy as np
+
+    np.savez(tmp_path / "a.npz", x_train=[1.0], y_train=[1.0], x_test=[2.0])
+    result = neft("predict", tmp_path / "a.npz", "--subset")
+    assert result.exit_code == 2 and "--subset goes with a named set" in result.stderr

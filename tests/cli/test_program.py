@@ -1,9 +1,7 @@
 import json
 import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,8 @@ COMMANDS = ("activation", "network", "data", "claims", "report", "show")
 
 
 def test_importing_the_command_line_leaves_heavy_modules_out():
-    code = "import sys, neft.cli; print(sorted({'jax', 'numpy', 'matplotlib', 'scipy'} & sys.modules.keys()))"
+    code = "import sys; from neft.cli import app; "
+    code += "print(sorted({'jax', 'numpy', 'matplotlib', 'scipy'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
@@ -110,17 +109,6 @@ def test_a_closed_pipe_is_silent():
     shell = f"set -o pipefail; '{program}' data fashion-mnist --json | true; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert result.stderr == ""
-
-
-def test_an_interrupt_is_one_sentence_and_exit_code_1(tmp_path):
-    code = "import os, signal, neft.claims as c, neft.cli\n"
-    code += "c.claim(id='a', seed='000', equation='1', statement='waits')"
-    code += "(lambda level: os.kill(os.getpid(), signal.SIGINT) or __import__('time').sleep(60))\n"
-    code += "neft.cli.main()"
-    start = time.monotonic()
-    result = subprocess.run([sys.executable, "-c", code, "claims", "a"], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (1, "neft: interrupted.\n")
-    assert time.monotonic() - start < 30 and signal.SIGINT
 
 
 def test_warnings_are_sentences(monkeypatch, recwarn):

@@ -1,7 +1,5 @@
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -71,33 +69,6 @@ def test_bad_options_are_one_sentence_and_no_file(neft, monkeypatch, tmp_path, l
     assert result.exit_code == 2 and result.stdout == ""
     assert sentence.startswith("neft: ") and says in sentence
     assert not list(tmp_path.iterdir())
-
-
-INTERRUPTED = """
-import os, signal, sys, threading, time
-when = float(sys.argv.pop(1))
-def interrupt():
-    while "neft.report" not in sys.modules: time.sleep(0.005)
-    start = time.process_time()
-    while time.process_time() - start < when: time.sleep(0.005)
-    print("now", flush=True)
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt, daemon=True).start()
-import neft.cli
-neft.cli.main()
-"""
-
-
-@pytest.mark.parametrize(
-    "when", [0, 0.6, pytest.param(6, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.slow)]
-)
-def test_an_interrupt_is_one_sentence_and_no_file(tmp_path, when):
-    before = tmp_path / "page.html"
-    before.write_text("old")
-    command = [sys.executable, "-c", INTERRUPTED, str(when), "report", *QUICK, "--out", str(before)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert (result.returncode, result.stdout, result.stderr) == (130, "now\n", "neft: interrupted.\n")
-    assert before.read_text() == "old" and list(tmp_path.iterdir()) == [before]
 
 
 def test_an_interrupt_while_the_page_is_written_comes_too_late(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ Every element is compared with nested autodiff of the classifier's loss, at θ =
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -38,7 +38,9 @@ def _at_zero(order: int, kind: str, balanced: bool = True, sigma: Callable = jax
     """
     params, (z, m) = problem(balanced)
     zero = {name: 0 * value for name, value in params.items()}
-    return _derivatives(lambda q: _loss(q, z, m, sigma) if kind == "S" else _logits(q, z, sigma), zero, order)
+    if kind == "f":
+        return _of_logits(zero, z, order, sigma)
+    return _derivatives(lambda q: _loss(q, z, m, sigma), zero, order)
 
 
 @float64
@@ -52,12 +54,28 @@ def _derivatives(function: Callable, at: dict[str, np.ndarray], order: int) -> d
     return found
 
 
+def _of_logits(params: Any, z: Any, order: int, sigma: Callable = jax.nn.silu) -> dict[str, Any]:
+    return _derivatives(lambda q: _logits(q, z, sigma), params, order)
+
+
+@float64
+def _probabilities(params: Any, z: Any) -> np.ndarray:
+    return np.asarray(jax.nn.softmax(_logits(params, z)))
+
+
 def _compared(found: dict[str, Any], stated: dict[str, Any]) -> tuple[float, list[str]]:
     """The largest error of what is stated, and what does not vanish without being stated in any order of letters."""
     error = max(float(np.abs(found[key] - value).max()) for key, value in stated.items())
-    named = {"".join(sorted(key)) for key in stated}
-    rest = {"".join(sorted(key)) for key, value in found.items() if np.abs(value).max() > _EXACT}
-    return error, sorted(rest - named)
+    return error, sorted(_not_zero(found) - _names(stated))
+
+
+def _names(keys: Iterable[str]) -> set[str]:
+    """Without the order of the letters, as ∂²/∂U∂W is ∂²/∂W∂U."""
+    return {"".join(sorted(key)) for key in keys}
+
+
+def _not_zero(found: dict[str, Any]) -> set[str]:
+    return _names(key for key, value in found.items() if np.abs(value).max() > _EXACT)
 
 
 def _holds(error: float, what: str, rest: list[str] | tuple = (), **more: float) -> Measurement:
@@ -70,6 +88,25 @@ def _holds(error: float, what: str, rest: list[str] | tuple = (), **more: float)
     )
 
 
+def _mended(
+    printed: float, corrected: float, right: float, correction: str, rest: list[str] | tuple = ()
+) -> Measurement:
+    """The verdict on what is printed, by the errors of that and of the number that should stand there."""
+    if printed < _EXACT:
+        return _holds(printed, "Every element", rest)
+    good = corrected < _EXACT and not rest
+    return Measurement(
+        verdict="corrected" if good else "refuted",
+        summary=f"Elements differ from autodiff by up to {printed:.2g}, with {_fraction(right)} by {corrected:.0e}.",
+        correction=correction if good else None,
+        values={"error, printed": printed, "error, corrected": corrected},
+    )
+
+
+def _fraction(number: float) -> str:
+    return f"1/{round(1 / number)}"
+
+
 @claim(
     id="000-log-derivative",
     seed="000",
@@ -79,9 +116,7 @@ def _holds(error: float, what: str, rest: list[str] | tuple = (), **more: float)
 def log_derivative(level: Level) -> Measurement:
     params, (z, _) = problem(balanced=False)
     exact = _derivatives(lambda q: jax.nn.log_softmax(_logits(q, z)), params, 1)
-    f = _derivatives(lambda q: _logits(q, z), params, 1)
-    with jax.enable_x64(True):
-        q = np.asarray(jax.nn.softmax(_logits(params, z)))
+    f, q = _of_logits(params, z, 1), _probabilities(params, z)
     stated = {key: value - np.einsum("na,na...->n...", q, value)[:, None] for key, value in f.items()}
     return _holds(_compared(exact, stated)[0], "At a random point, in every parameter")
 
@@ -95,10 +130,7 @@ def log_derivative(level: Level) -> Measurement:
 def first_derivative(level: Level) -> Measurement:
     params, (z, m) = problem(balanced=False)
     exact = _derivatives(lambda q: _loss(q, z, m), params, 1)
-    f = _derivatives(lambda q: _logits(q, z), params, 1)
-    with jax.enable_x64(True):
-        q = np.asarray(jax.nn.softmax(_logits(params, z)))
-    weight = q - np.eye(_SIZES["M"])[m]
+    f, weight = _of_logits(params, z, 1), _probabilities(params, z) - np.eye(_SIZES["M"])[m]
     stated = {key: np.einsum("na,na...->...", weight, value) / len(m) for key, value in f.items()}
     return _holds(_compared(exact, stated)[0], "At a random point, in every parameter")
 
@@ -124,7 +156,7 @@ def logit_first(level: Level) -> Measurement:
         "W": np.einsum("ab,nb,ng->nabg", U, slope, z),
         "b": np.einsum("ab,nb->nab", U, slope),
     }
-    error, _ = _compared(_derivatives(lambda q: _logits(q, z), params, 1), stated)
+    error, _ = _compared(_of_logits(params, z, 1), stated)
     left = _compared(_at_zero(1, "f"), {"c": stated["c"]})
     return _holds(max(error, left[0]), "At a random point and at 0", left[1])
 
@@ -146,7 +178,7 @@ def logit_second(level: Level) -> Measurement:
         "Wb": np.einsum("ab,bh,nb,ng->nabgh", U, I, curve, z),
         "bb": np.einsum("ab,bh,nb->nabh", U, I, curve),
     }
-    error, rest = _compared(_derivatives(lambda q: _logits(q, z), params, 2), stated)
+    error, rest = _compared(_of_logits(params, z, 2), stated)
     return _holds(error, "At a random point", rest)
 
 
@@ -177,37 +209,19 @@ def _stated(monomial: str, number: float) -> np.ndarray:
     )
 
 
+def _written(monomial: str) -> str:
+    return f"∂{'²' if len(monomial) == 2 else '³'}S/{''.join(f'∂{letter}' for letter in monomial)}"
+
+
 def _derivative(id: str, equation: str, monomial: str, printed: float, right: float, symbol: str) -> None:
     """A row for a derivative at θ = 0 that is a number times `symbol`."""
     as_printed = f"{symbol}·{_fraction(printed)}"
-    derivative = f"∂{'²' if len(monomial) == 2 else '³'}S/{''.join(f'∂{letter}' for letter in monomial)}"
 
-    @claim(
-        id=id,
-        seed=id[:3],
-        equation=equation,
-        statement=f"{derivative} at θ = 0 is {as_printed}.",
-    )
+    @claim(id=id, seed=id[:3], equation=equation, statement=f"{_written(monomial)} at θ = 0 is {as_printed}.")
     def test(level: Level) -> Measurement:
         found = _at_zero(len(monomial), "S")[monomial]
-        errors = {
-            name: float(np.abs(found - _stated(monomial, number)).max())
-            for name, number in (("printed", printed), ("corrected", right))
-        }
-        if errors["printed"] < _EXACT:
-            return _holds(errors["printed"], "Every element")
-        good = errors["corrected"] < _EXACT
-        return Measurement(
-            verdict="corrected" if good else "refuted",
-            summary=f"Elements differ from autodiff by up to {errors['printed']:.2g}, with {_fraction(right)} by "
-            f"{errors['corrected']:.0e}.",
-            correction=f"{symbol}·{_fraction(right)}: σ''(0) = 1/2." if good else None,
-            values={f"error, {name}": error for name, error in errors.items()},
-        )
-
-
-def _fraction(number: float) -> str:
-    return f"1/{round(1 / number)}"
+        printed_error, error = (float(np.abs(found - _stated(monomial, n)).max()) for n in (printed, right))
+        return _mended(printed_error, error, right, f"{symbol}·{_fraction(right)}: σ''(0) = 1/2.")
 
 
 # J of seeds 000 and 001 over M is the J of action.moments.
@@ -236,27 +250,17 @@ def cc_derivative(level: Level) -> Measurement:
     return _holds(error, "Every element")
 
 
-def _vanishing(monomial: str) -> Measurement:
-    order = len(monomial)
-    error = float(np.abs(_at_zero(order, "S")[monomial]).max())
-    other = float(np.abs(_at_zero(order, "S", False)[monomial]).max())
-    what = f"With balanced classes (with others it is up to {other:.2g})"
-    return _holds(error, what, unbalanced=other)
+def _vanishing(id: str, equation: str, monomial: str) -> None:
+    """A row for a derivative at θ = 0 that is 0 when all classes are as frequent."""
+
+    @claim(id=id, seed=id[:3], equation=equation, statement=f"{_written(monomial)} at θ = 0 vanishes.")
+    def test(level: Level) -> Measurement:
+        error, other = (float(np.abs(_at_zero(len(monomial), "S", b)[monomial]).max()) for b in (True, False))
+        return _holds(error, f"With balanced classes (with others it is up to {other:.2g})", unbalanced=other)
 
 
-@claim(
-    id="000-ub-derivative",
-    seed="000",
-    equation="section 2.3 (and 001, 002)",
-    statement="∂²S/∂U∂b at θ = 0 vanishes.",
-)
-def ub_derivative(level: Level) -> Measurement:
-    return _vanishing("Ub")
-
-
-@claim(id="000-ubb-derivative", seed="000", equation="section 2.4 (and 001)", statement="∂³S/∂U∂b∂b at θ = 0 vanishes.")
-def ubb_derivative(level: Level) -> Measurement:
-    return _vanishing("Ubb")
+_vanishing("000-ub-derivative", "section 2.3 (and 001, 002)", "Ub")
+_vanishing("000-ubb-derivative", "section 2.4 (and 001)", "Ubb")
 
 
 @claim(
@@ -269,8 +273,7 @@ def terms(level: Level) -> Measurement:
     wanted = {2: {"cc", "UW"}, 3: {"ccc", "Ubc", "UWc", "UWb", "UWW"}}
     wrong = []
     for order, names in wanted.items():
-        found = {"".join(sorted(k)) for k, v in _at_zero(order, "S").items() if np.abs(v).max() > _EXACT}
-        wrong += sorted(found ^ {"".join(sorted(name)) for name in names})
+        wrong += sorted(_not_zero(_at_zero(order, "S")) ^ _names(names))
     return _holds(0.0, "For SiLU and balanced classes, of all derivatives at θ = 0", wrong)
 
 
@@ -303,16 +306,8 @@ def _third_of_logits(seed: str, printed: float) -> None:
         }
         found = _at_zero(3, "f")
         error, rest = _compared(found, {key: printed * value for key, value in bare.items()})
-        if error < _EXACT:
-            return _holds(error, "Every element", rest)
-        mended, rest = _compared(found, {key: value / 2 for key, value in bare.items()})
-        good = mended < _EXACT and not rest
-        return Measurement(
-            verdict="corrected" if good else "refuted",
-            summary=f"Elements differ from autodiff by up to {error:.2g}; with 1/2 by {mended:.0e}.",
-            correction="1/2, which is σ''(0), in all three." if good else None,
-            values={"error, printed": error, "error, corrected": mended},
-        )
+        corrected, _ = _compared(found, {key: value / 2 for key, value in bare.items()})
+        return _mended(error, corrected, 1 / 2, "1/2, which is σ''(0), in all three.", rest)
 
 
 for _seed, _printed in (("000", 1 / 6), ("001", 1 / 2)):
@@ -386,6 +381,6 @@ def _identity(x: Any) -> Any:
 def higher_logits(level: Level) -> Measurement:
     # With σ'' = 0 and σ' = 1 whatever is left would be σ'.
     params, (z, _) = problem()
-    found = _derivatives(lambda q: _logits(q, z, _identity), params, 3)
+    found = _of_logits(params, z, 3, _identity)
     error = max(float(np.abs(value).max()) for value in found.values())
     return _holds(error, "With σ(x) = x, at a random point, all third derivatives of f vanish")

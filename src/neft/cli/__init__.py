@@ -3,42 +3,29 @@
 Nothing here imports NumPy, JAX or matplotlib before a command runs, so that `neft --help` answers at once.
 """
 
-from ._action import action
-from ._activation import activation
-from ._advise import advise
-from ._app import app as app
-from ._app import main as main
-from ._check import check
-from ._claims import claims
-from ._critical import critical
-from ._data import data
-from ._fisher import fisher
-from ._flat import flat
-from ._network import network
-from ._phase import phase
-from ._predict import predict
-from ._report import report
-from ._show import show
-from ._stats import stats
-from ._sweep import sweep
-from ._train import train
+from typing import TYPE_CHECKING, Any
 
-for _command in (
-    activation,
-    network,
-    stats,
-    check,
-    critical,
-    phase,
-    advise,
-    predict,
-    action,
-    fisher,
-    train,
-    sweep,
-    data,
-    claims,
-    report,
-    show,
-):
-    app.command()(flat(_command))
+if TYPE_CHECKING:
+    from ._commands import app as app
+
+
+def main() -> None:
+    """Entry point of the command `neft`."""
+    from ._interrupt import until_interrupted
+
+    until_interrupted(_run)
+
+
+def _run() -> None:
+    from ._commands import app
+
+    app()
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when it is used: a Ctrl-C before `main` would be a traceback.
+    if name == "app":
+        from ._commands import app
+
+        return app
+    raise AttributeError(f"module 'neft.cli' has no attribute {name!r}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._emit import emit
-from ._options import Output
+from ._options import Output, Subset
 
 if TYPE_CHECKING:
     from ..action import Fit
@@ -21,9 +21,7 @@ def action(
     preprocess: Annotated[
         str, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+global.")
     ] = "per-image",
-    subset: Annotated[
-        bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")
-    ] = False,
+    subset: Subset = False,
     activation: Annotated[str, typer.Option("--activation", help="Smooth at 0, or relu.")] = "silu",
     hidden: Annotated[int, typer.Option("--hidden", help="Hidden units of the classifier that is trained.")] = 512,
     epochs: Annotated[int, typer.Option("--epochs", help="At most so many passes over the data.")] = 20,

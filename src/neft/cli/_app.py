@@ -9,11 +9,10 @@ import typer
 from typer.core import TyperGroup
 
 from .._version import __version__
+from ._interrupt import INTERRUPTED
 
 OK, FAILS, BAD_INPUT = 0, 1, 2
-"""Exit codes: it ran; what it checked does not hold, or it was interrupted; it could not run on this input."""
-
-_INTERRUPTED = 130
+"""Exit codes: it ran; what it checked does not hold; it could not run on this input."""
 
 
 class Program(TyperGroup):
@@ -32,8 +31,8 @@ class Program(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             _leave_quietly()
-        except (KeyboardInterrupt, typer.Abort):
-            _leave("interrupted.", FAILS)
+        except typer.Abort:
+            raise KeyboardInterrupt from None
         except ValueError as error:
             if os.environ.get("NEFT_DEBUG"):
                 raise
@@ -43,8 +42,8 @@ class Program(TyperGroup):
             if not hasattr(error, "format_message"):
                 raise
             _leave(error.format_message(), BAD_INPUT)  # type: ignore[attr-defined]
-        if code == _INTERRUPTED:
-            _leave("interrupted.", FAILS)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt  # which typer made an exit code of
         if not standalone_mode:
             return code
         sys.exit(code if isinstance(code, int) else OK)
@@ -75,11 +74,6 @@ def _neft(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Entry point of the command `neft`."""
-    app()
 
 
 def _say(sentence: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Output
+from ._options import Output, Subset
 
 
 def data(
@@ -17,9 +17,7 @@ def data(
     preprocess: Annotated[
         str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+global.", show_default=False)
     ] = None,
-    subset: Annotated[
-        bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")
-    ] = False,
+    subset: Subset = False,
 ) -> None:
     """Show a data set: counts, classes, preprocessing, checksum. Without a name: what data there is.
 

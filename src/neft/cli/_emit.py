@@ -4,6 +4,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from ._interrupt import raise_if_interrupted
 from ._options import Output
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 def emit(result: "Result", output: Output) -> None:
     """Save, draw and print `result` as the options ask."""
+    raise_if_interrupted()
     if output.out:
         result.save(output.out)
     if output.plot:

@@ -98,6 +98,10 @@ class Output:
         be_quiet(self.quiet)
 
 
+Subset = Annotated[bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")]
+"""Of named data, which part."""
+
+
 def writable(option: str, path: Path | None, suffixes: tuple[str, ...]) -> None:
     """Refuse a path with another suffix or in a folder that does not exist."""
     if path is None:

@@ -2,12 +2,12 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._emit import emit
-from ._options import Network, Output
+from ._options import Network, Output, Subset
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +25,7 @@ def predict(
     preprocess: Annotated[
         str, typer.Option("--preprocess", help="Of a named set, steps joined by +, such as pool(49)+global.")
     ] = "pool(49)+global",
+    subset: Subset = False,
     time: Annotated[
         float | None, typer.Option("--time", help="How long gradient flow lasts (default: to its end).")
     ] = None,
@@ -44,7 +45,12 @@ def predict(
 
     from .. import training
 
-    x_train, y_train, x_test = _npz(data) if data.endswith(".npz") else _named(data, trains, tests, preprocess)
+    if data.endswith(".npz"):
+        if subset:
+            raise ValueError(f"--subset goes with a named set, but DATA is {data!r}.")
+        x_train, y_train, x_test = _npz(data)
+    else:
+        x_train, y_train, x_test = _named(data, trains, tests, preprocess, subset)
     if network.widths is None:
         network = dataclasses.replace(
             network,
@@ -88,13 +94,16 @@ def _npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     return x_train, _check.array("y_train", arrays["y_train"], ndim=(1, 2)), x_test
 
 
-def _named(name: str, trains: int, tests: int, preprocess: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+def _named(
+    name: str, trains: int, tests: int, preprocess: str, subset: bool
+) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     import numpy as np
 
     from .. import _check
     from .. import data as sets
 
-    train, test = (sets.load(name, split, preprocess=preprocess, dtype=np.float64) for split in ("train", "test"))
+    options: Any = {"preprocess": preprocess, "full": False if subset else None, "dtype": np.float64}
+    train, test = (sets.load(name, split, **options) for split in ("train", "test"))
     trains = _check.integer("--train", trains, at_least=1, at_most=train.count)
     tests = _check.integer("--test", tests, at_least=1, at_most=test.count)
     targets = np.eye(train.classes)[train.y[:trains]] - 1 / train.classes

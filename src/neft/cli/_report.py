@@ -1,13 +1,9 @@
 """`neft report`: the page about one network and one data set."""
 
-import contextlib
 import dataclasses
 import os
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +11,7 @@ import typer
 
 from .._progress import be_quiet
 from ._app import FAILS
-from ._options import Network, writable
-
-_INTERRUPTED = 130
+from ._options import Network, Subset, writable
 
 
 def report(
@@ -33,9 +27,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    subset: Annotated[
-        bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")
-    ] = False,
+    subset: Subset = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, and no quick claims: under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="The file to write.", metavar="FILE")] = Path("report.html"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No bars, and no word when all goes well.")] = False,
@@ -48,13 +40,6 @@ def report(
 
     Example: neft report --activation gelu --depth 4 --width 64 --C-W 1.98 --C-b 0.17 --data fashion-mnist --quick
     """
-    with _leaving_at_once_when_interrupted():
-        _write(network, data, preprocess, subset, quick, out, quiet)
-
-
-def _write(
-    network: Network, data: str, preprocess: str | None, subset: bool, quick: bool, out: Path, quiet: bool
-) -> None:
     writable("--out", out, (".html", ".htm"))
     be_quiet(quiet)
     chosen = {"data": data, "preprocess": preprocess, "subset": subset, "quick": quick}
@@ -70,7 +55,15 @@ def _write(
             network, inputs=network.inputs or train.features, outputs=network.outputs or train.classes
         )
     written = report.write(
-        out, network.build(), train, test, quick=quick, seed=network.seed, command=command, quiet=quiet
+        out,
+        network.build(),
+        train,
+        test,
+        quick=quick,
+        seed=network.seed,
+        command=command,
+        quiet=quiet,
+        workers=min(2, os.cpu_count() or 1),
     )
     if not quiet:
         typer.echo(f"{out}: {len(written.sections)} sections in {written.seconds:.1f} s")
@@ -78,25 +71,6 @@ def _write(
         typer.echo(f"neft: the section {section.title!r} failed: {section.failure}", err=True)
     if written.failed:
         raise typer.Exit(FAILS)
-
-
-@contextlib.contextmanager
-def _leaving_at_once_when_interrupted() -> Iterator[None]:
-    # JAX swallows exceptions in its callbacks, and would go on for minutes. There is nothing to clean up: the page is
-    # one string until `report.write` writes it, which is not interrupted.
-    def leave(*_: object) -> None:
-        show_cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
-        os.write(2, f"{show_cursor}neft: interrupted.\n".encode())
-        os._exit(_INTERRUPTED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _command(network: Network, chosen: dict[str, str | bool | None], out: Path) -> str:

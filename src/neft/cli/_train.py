@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Output, writable
+from ._options import Output, Subset, writable
 
 
 def train(
@@ -35,6 +35,7 @@ def train(
     preprocess: Annotated[
         str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+unit.", show_default=False)
     ] = None,
+    subset: Subset = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of split, weights and order.")] = 0,
     checkpoint: Annotated[
         Path | None,
@@ -55,9 +56,10 @@ def train(
     from .. import data as sets
     from .. import fisher
 
-    loaded = sets.load(data, preprocess=preprocess)
+    full = False if subset else None
+    loaded = sets.load(data, preprocess=preprocess, full=full)
     # Data without splits is taken whole.
-    test = None if loaded.split == "all" else sets.load(data, "test", preprocess=preprocess)
+    test = None if loaded.split == "all" else sets.load(data, "test", preprocess=preprocess, full=full)
     done = fisher.train(
         loaded,
         test,

@@ -39,25 +39,22 @@ def elements(found: Elements) -> Figure:
 @styled
 def training(found: Fit) -> Figure:
     """The training and the evaluation loss by epoch with the epoch that was kept, and the scales of the letters."""
-    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels()
     left.set(title="Early stopping", xlabel="epoch", ylabel="loss")
     _training(left, found.training_loss, found.evaluation_loss, found.best)
     right.set(title="Scales of the parameters", xlabel="epoch", ylabel="root mean square")
     for i, (name, values) in enumerate(found.scales.items()):
         right.plot(values, label=name, **look(i, i))
     right.axvline(found.best, color=INK, linewidth=0.8, linestyle=":")
-    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set_ylim(bottom=0)
-    right.legend(fontsize=8)
+    _whole_steps(right)
     return figure
 
 
 @styled
 def sizes(found: Sizes) -> Figure:
     """The optimized loss against the hidden size with its power law, and the share of UWW, for each input size."""
-    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels()
     left.set(
         title="Optimized loss", xlabel="hidden units H", ylabel="evaluation loss at θ*", xscale="log", yscale="log"
     )
@@ -79,8 +76,7 @@ def sizes(found: Sizes) -> Figure:
 @styled
 def stopping(found: Stopping) -> Figure:
     """The losses by step and where each rule stops, and the two products of gradients whose signs the rules follow."""
-    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels()
     left.set(title="Early stopping", xlabel="step", ylabel="loss")
     _training(left, found.training, found.evaluation, found.minimum)
     right.set(title="Products of gradients", xlabel="step", ylabel="over the largest")
@@ -98,16 +94,14 @@ def stopping(found: Stopping) -> Figure:
     right.axhline(0, color=INK, linewidth=0.8)
     # Near the change of sign both are small beside what they were at the start.
     right.set_yscale("symlog", linthresh=0.01)
-    right.xaxis.set_major_locator(MaxNLocator(integer=True))
-    right.legend(fontsize=7)
+    _whole_steps(right, fontsize=7)
     return figure
 
 
 @styled
 def stops(found: Stops) -> Figure:
     """The evaluation loss by step for each size of the data with its stops, and the stops against the size."""
-    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_panels()
     _descents(left, found)
     _against_size(right, found)
     return figure
@@ -136,6 +130,17 @@ def analysis(found: Analysis) -> Figure:
     return figure
 
 
+def _two_panels() -> tuple[Figure, Axes, Axes]:
+    figure = Figure(figsize=(7.6, 3.0), layout="constrained")
+    return (figure, *figure.subplots(1, 2))
+
+
+def _whole_steps(axes: Axes, *, fontsize: int = 8) -> None:
+    """Steps or epochs along x, and what the lines are."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=fontsize)
+
+
 def _descents(axes: Axes, found: Stops) -> None:
     axes.set(title="Descents on parts of the data", xlabel="step", ylabel="evaluation loss S$_E$")
     lowest, highest = np.inf, -np.inf
@@ -149,8 +154,7 @@ def _descents(axes: Axes, found: Stops) -> None:
     axes.plot([], [], "x", color=INK, markersize=5, label="∇S$_T$·∇S$_E$ = 0")
     # A descent that comes apart must not hide the others.
     axes.set_ylim(lowest - 0.05 * (highest - lowest), highest + 0.1 * (highest - lowest))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize=7)
+    _whole_steps(axes, fontsize=7)
 
 
 def _against_size(axes: Axes, found: Stops) -> None:
@@ -233,5 +237,4 @@ def _training(axes: Axes, first: np.ndarray, second: np.ndarray, best: int | Non
         axes.plot(
             [best], [second[best]], "o", color=COLOURS[1], markersize=5, label=f"least evaluation loss, at {best}"
         )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize=8)
+    _whole_steps(axes)

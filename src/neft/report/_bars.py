@@ -36,6 +36,8 @@ class Bars:
     def advance(self, title: str) -> None:
         """One part of a section is done."""
         if self._shown is not None:
+            if not self._shown.tasks[self._tasks[title]].started:
+                self._shown.start_task(self._tasks[title])
             self._shown.advance(self._tasks[title])
             self._begin()
 

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._version import __version__
 from ._bars import Bars
 from ._html import note, paragraph
+from ._processes import shared
 
 if TYPE_CHECKING:
     from ._subject import Subject
@@ -64,29 +65,52 @@ Sections = Sequence[tuple[str, *tuple[Writer, ...]]]
 """Each a title and the functions that write its parts, in order."""
 
 
-def run(sections: Sections, *, seed: int, command: str, quick: bool, subject: Any, quiet: bool) -> tuple[Section, ...]:
-    """The finished sections, in order."""
-    done: tuple[Section, ...] = ()
-    with Bars([(title, len(parts)) for title, *parts in sections], quiet=quiet) as bars:
-        for title, *parts in sections:
-            context = Context(seed=seed, command=command, quick=quick, subject=subject, before=done)
-            done += (_section(title, parts, context, lambda title=title: bars.advance(title)),)
-    return done
+def run(
+    sections: Sections, *, seed: int, command: str, quick: bool, subject: Any, quiet: bool, workers: int = 1
+) -> tuple[Section, ...]:
+    """The finished sections, in order. The last one knows the others, whose parts may be shared between processes."""
+    if not sections:
+        return ()
+    context = Context(seed=seed, command=command, quick=quick, subject=subject)
+    *first, last = ((title, tuple(parts)) for title, *parts in sections)
+    with Bars([(title, len(parts)) for title, parts in (*first, last)], quiet=quiet) as bars:
+
+        def finish(some: Sequence[tuple[str, tuple[Writer, ...]]], context: Context) -> tuple[Section, ...]:
+            owners = [title for title, parts in some for _ in parts]
+            jobs = [(_part, (part, context)) for _, parts in some for part in parts]
+            done = iter(shared(jobs, lambda i: bars.advance(owners[i]), workers if len(jobs) > 1 else 1))
+            return tuple(_section(title, [next(done) for _ in parts]) for title, parts in some)
+
+        done = finish(first, context)
+        return done + finish([last], replace(context, before=done))
 
 
-def _section(title: str, parts: Sequence[Writer], context: Context, advance: Callable[[], None]) -> Section:
-    start = time.perf_counter()
-    content, failures = "", []
-    for part in parts:
-        try:
-            content += _with_warnings(part, context)
-        except Exception as error:  # whatever goes wrong in one part, the page still has the others
-            failures.append(f"{type(error).__name__}: {' '.join(str(error).split())}")
-            what = "This section failed." if len(parts) == 1 else "This part of the section failed."
-            content += f'<div class="failure" role="alert">{paragraph(f"{what} {failures[-1]}")}</div>'
-        advance()
-    failure = "; ".join(failures) or None
-    return Section(title=title, html=content, seconds=time.perf_counter() - start, failure=failure)
+@dataclass(frozen=True)
+class _Part:
+    html: str
+    seconds: float
+    failure: str | None = None
+
+
+def _part(write: Writer, context: Context) -> _Part:
+    start, html, failure = time.perf_counter(), "", None
+    try:
+        html = _with_warnings(write, context)
+    except Exception as error:  # whatever goes wrong in one part, the page still has the others
+        failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return _Part(html, time.perf_counter() - start, failure)
+
+
+def _section(title: str, parts: Sequence[_Part]) -> Section:
+    what = "This section failed." if len(parts) == 1 else "This part of the section failed."
+    html = "".join(
+        part.html
+        if part.failure is None
+        else f'<div class="failure" role="alert">{paragraph(f"{what} {part.failure}")}</div>'
+        for part in parts
+    )
+    failure = "; ".join(part.failure for part in parts if part.failure is not None) or None
+    return Section(title=title, html=html, seconds=sum(part.seconds for part in parts), failure=failure)
 
 
 def _with_warnings(part: Writer, context: Context) -> str:

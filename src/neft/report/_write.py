@@ -1,17 +1,14 @@
 """The page as a file."""
 
-import contextlib
 import os
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import _check
 from .._files import writing
+from ._deaf import deaf
 from ._page import Sections, Written, page, run
 
 if TYPE_CHECKING:
@@ -30,6 +27,7 @@ def write(
     command: str | None = None,
     sections: Sections | None = None,
     quiet: bool = False,
+    workers: int = 1,
 ) -> Written:
     """The sections that now stand in the HTML file `path`, which is written whole or not at all.
 
@@ -45,6 +43,8 @@ def write(
         sections: (title, function, …) tuples, instead of those of `_sections.py`; each function takes a `Context` and
             returns HTML.
         quiet: whether to show no bars.
+        workers: 2 for a second process that writes parts of the page. A script that asks for it must be importable, as
+            multiprocessing wants it: with `if __name__ == "__main__":` around what it does.
 
     >>> import pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "page.html"
@@ -53,6 +53,7 @@ def write(
     """
     start = time.perf_counter()
     seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
+    workers = _check.integer("workers", workers, at_least=1, at_most=2)
     target = Path(path)
     _refuse_unwritable(target)
     subject, heading = None, "neft"
@@ -71,23 +72,11 @@ def write(
     if sections is None:
         from ._sections import SECTIONS as sections
     command = command or f"neft report{' --quick' if quick else ''} --seed {seed}"
-    done = run(sections, seed=seed, command=command, quick=quick, subject=subject, quiet=quiet)
-    with _uninterrupted(), writing(target) as file:
+    done = run(sections, seed=seed, command=command, quick=quick, subject=subject, quiet=quiet, workers=workers)
+    # Ctrl-C in the milliseconds of writing comes too late to stop anything, and could leave a temporary file.
+    with deaf(), writing(target) as file:
         file.write(page(done, heading))
     return Written(sections=done, seconds=time.perf_counter() - start)
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    # Ctrl-C in the milliseconds of writing comes too late to stop anything, and could leave a temporary file.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _refuse_unwritable(target: Path) -> None:
