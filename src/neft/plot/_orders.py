@@ -18,10 +18,11 @@ def orders(found: Orders) -> Figure:
         style = {"marker": "osD"[i % 3], "markersize": 4.5, "capsize": 3, "linewidth": 1.4, **look(i, i)}
         axes.errorbar(found.widths, values, bars, label=f"order {i + 1}", **style)
     if len(found.widths) > 1:
-        # What theory says of large widths, through the last points of orders 1 and 3.
+        # What theory says of large widths, amid the points of orders 1 and 3.
         n = np.array(found.widths, float)
         for values, power in ((found.rms[0], 1), (found.rms[2], 2)):
-            axes.plot(n, values[-1] * (n / n[-1]) ** -power, color=INK, linewidth=0.7, linestyle=":", zorder=0)
+            height = np.exp(np.mean(np.log(values * n**power)))
+            axes.plot(n, height * n**-power, color=INK, linewidth=0.7, linestyle=":", zorder=0)
         axes.plot([], [], color=INK, linewidth=0.7, linestyle=":", label="1/n and 1/n²")
     axes.set_xticks(found.widths, [str(n) for n in found.widths])
     axes.minorticks_off()

@@ -14,7 +14,7 @@ def made(context: Context) -> str:
     facts = [
         ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("seed", str(context.seed)),
-        ("keys", "jax.random.key(seed), and fold_in of it by 1 (draws), 2 and 3 (training), 4 (action)"),
+        ("keys", "jax.random.key(seed), and fold_in of it by 1 (draws), 2, 3 and 5 (training), 4 (action)"),
     ]
     if context.subject is not None:
         of = context.of

@@ -1,5 +1,7 @@
 """Training: predicted against really trained outputs, and the error against width at orders 1, 2 and 3."""
 
+from typing import Any, NamedTuple
+
 import jax
 import numpy as np
 
@@ -17,7 +19,8 @@ _RATE = 0.25
 
 _STEPS = 60
 _WIDEST = 256
-_DRAWS = 12
+_DRAWS = 24
+_LEFT_OUT = "--quick leaves this out, which takes long."
 
 
 def forecast(context: Context) -> str:
@@ -89,28 +92,48 @@ def _held_out(of: Subject, count: int) -> tuple[np.ndarray, np.ndarray]:
     return source.x[part].astype(float), source.y[part]
 
 
+def after(context: Context) -> str:
+    """What theory says of the trained ensemble at the real width: the terms of order 1/width."""
+    of = context.of
+    start = heading("After training, at this width")
+    reason = _no_orders(of) or (_LEFT_OUT if context.quick else None)
+    if reason:
+        return start + note(reason)
+    problem = _small(of, 2)
+    found = training.forecast(*problem.given, order=1, draws=256, key=jax.random.fold_in(of.key, 5), **problem.schedule)
+    return (
+        start
+        + paragraph(
+            "At finite width the mean over initializations moves by terms of order 1/width: the kernel fluctuates from "
+            "draw to draw, and training moves it (dNTK, ddNTK), which is how representations are learned. "
+            f"{problem.said} 256 networks of the real width were trained beside it."
+        )
+        + figure(
+            plot.draw(found.prediction),
+            name="after",
+            alt="Contributions of kernel fluctuations, dNTK and ddNTK to the mean of the output at each test input",
+            caption="What each term adds to the mean of the output at each test input.",
+        )
+        + "".join(table(one) for one in tables(found))
+    )
+
+
 def orders(context: Context) -> str:
     """The error of the hierarchy of tangent kernels at orders 1, 2 and 3 against the width."""
     of = context.of
     start = heading("Order by order")
-    reason = _no_orders(of)
+    reason = _no_orders(of) or (_LEFT_OUT if context.quick else None)
     if reason:
         return start + note(reason)
-    if context.quick:
-        return start + note("--quick leaves out the error against width at orders 1, 2 and 3, which takes longest.")
-    x, labels = _few(of, 1, 2)
-    y, tests = np.where(labels == labels[0], 0.5, -0.5), _held_out(of, 4)[0]
-    net = MLP((*of.net.widths[:-1], 1), of.net.activation, of.net.C_b, of.net.C_W, of.net.lambda_b, of.net.lambda_W)
-    schedule = {"steps": _STEPS, "learning_rate": _RATE * training.max_learning_rate(net, x)}
+    problem = _small(of, 4)
     key = jax.random.fold_in(of.key, 3)
-    found = training.orders(net, x, y, tests, widths=_widths(of.width), draws=_DRAWS, key=key, **schedule)
+    found = training.orders(*problem.given, widths=_widths(of.width), draws=_DRAWS, key=key, **problem.schedule)
     return (
         start
         + paragraph(
             "A network of finite width moves its own kernel: order 1 keeps the kernel H of each drawn network as it "
             "is, order 2 lets it change by dH, order 3 lets that change too. Each drawn network is predicted from its "
-            f"own kernels and really trained by the same {_STEPS} steps. To keep it short there is one output, "
-            f"{len(x)} training examples of two classes with targets ±1/2 and {len(tests)} test inputs."
+            f"own kernels and really trained. {problem.said}"
         )
         + math("\\frac{dH_{ij}}{dt} = -(dH_{ijk} + dH_{jik})ε_k", block=True)
         + figure(
@@ -122,6 +145,25 @@ def orders(context: Context) -> str:
         )
         + table(tables(found)[0])
     )
+
+
+class _Problem(NamedTuple):
+    given: tuple[MLP, np.ndarray, np.ndarray, np.ndarray]
+    schedule: dict[str, Any]
+    said: str
+
+
+def _small(of: Subject, count: int) -> _Problem:
+    # One output: the kernels of finite width have four indices.
+    x, labels = _few(of, 1, 2)
+    net = MLP((*of.net.widths[:-1], 1), of.net.activation, of.net.C_b, of.net.C_W, of.net.lambda_b, of.net.lambda_W)
+    given = net, x, np.where(labels == labels[0], 0.5, -0.5), _held_out(of, count)[0]
+    said = (
+        f"To keep it short there is one output, {len(x)} training examples of two classes with targets ±1/2, {count} "
+        f"test inputs, and {_STEPS} steps of gradient descent."
+    )
+    rate = _RATE * training.max_learning_rate(net, x)
+    return _Problem(given, {"steps": _STEPS, "learning_rate": rate}, said)
 
 
 def _no_orders(of: Subject) -> str | None:
