@@ -91,6 +91,7 @@ STOPS = action.Stops(
 )
 
 
+@pytest.mark.slow
 def test_the_stops_of_an_analysis_are_said_and_drawn():
     params, data = exact.problem(True)
     found = action.analyse(params, data, order=2, stops=STOPS)

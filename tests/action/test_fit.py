@@ -202,6 +202,7 @@ def test_the_curvature_followed_is_the_largest_eigenvalue_on_the_way(blobs):
         assert monitor.report().curvature[-1] == pytest.approx(float(exact), rel=0.02), steps
 
 
+@pytest.mark.slow
 def test_stops_by_size_are_printed_saved_and_loaded(blobs, tmp_path):
     (z, m), evaluation = blobs
     found = action.stops_by_size((z, m), evaluation, [30, 60], steps=3, hidden=4)

@@ -36,6 +36,7 @@ def test_results_do_not_depend_on_the_chunks(monkeypatch):
         np.testing.assert_allclose(parts.tensors[name].stderr, whole.tensors[name].stderr, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_repeated_runs():
     runs = [cheap(128, 100 + i) for i in range(60)]
     for name in ("K", "Theta", "V", "A", "D", "F", "B"):
@@ -82,7 +83,7 @@ def test_only_what_is_asked_for_is_computed_and_is_the_same():
 @pytest.mark.parametrize(
     "name, widths",
     [
-        ("leaky_relu(0.3)", (3, 4, 2)),
+        pytest.param("leaky_relu(0.3)", (3, 4, 2), marks=pytest.mark.slow),
         pytest.param("sin", (3, 4, 5, 2), marks=pytest.mark.slow),
         pytest.param("hard_tanh", (3, 4, 5, 2), marks=pytest.mark.slow),
     ],

@@ -20,6 +20,7 @@ def test_linear_functions_give_wicks_theorem():
     assert np.abs(found - exact).max() < 1e-8 * exact.max()
 
 
+@pytest.mark.slow
 def test_products_of_sines_and_cosines_are_sums_of_exponentials():
     K = covariance(5, 5, seed=1)
     pattern = (0, 1, 0, 1)
@@ -78,6 +79,7 @@ def test_independent_groups_factorize():
         assert fourth[0, 1, 2, 3] == pytest.approx(second[0, 1] * second[2, 3], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_equal_functions_give_symmetric_arrays():
     K = covariance(6, 6, seed=5)
     (found,) = products("silu", [(0, 1, 1, 0)], K, rtol=1e-6)
@@ -111,6 +113,7 @@ def test_small_variances_keep_their_digits(K):
     assert found.item() == pytest.approx(float(moment("silu", Powers(s=4), K)), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_nearly_aligned_steps_are_right_to_what_is_claimed():
     K = np.eye(4)
     K[2, 3] = K[3, 2] = 0.99999

@@ -14,7 +14,7 @@ from neft.gaussian._closed import closed_form
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
-QUICK = ("tanh", "relu", "gelu", "elu(1)")
+QUICK = ("tanh", "relu", "elu(1)")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES])
@@ -78,7 +78,7 @@ def test_independent_variables_factorize(name):
 
 
 @given(st.sampled_from(["tanh", "silu", "relu", "erf"]), st.floats(0.01, 20.0), st.floats(-1, 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_cauchy_schwarz_bound_holds(name, K, rho):
     bound = float(moment(name, Powers(s=2), K))
     assert abs(float(pair(name, K, K, rho))) <= bound * (1 + 1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import one_sentence
 
-from neft import MLP, load, plot, training
+from neft import MLP, Made, load, plot, training
 from neft.report import tables
 
 X = 1.6 * np.array([[1.0, 0.0, 0.2], [0.0, 1.0, -0.1], [0.1, -0.2, 1.0]])
@@ -22,18 +22,21 @@ def net(*hidden, activation="tanh"):
     return MLP((3, *hidden, 1), activation, C_b=0.05, C_W=C_W, lambda_b=1.0, lambda_W=1.0)
 
 
-@pytest.fixture(scope="module")
-def found():
-    return training.orders(net(5), X, Y, XT, widths=(6,), draws=2, key=jax.random.key(3), **SCHEDULE)
+TWO_WIDTHS = training.Orders(
+    rms=np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]),
+    stderr=np.full((3, 2), 0.02),
+    lost=np.zeros((3, 2), int),
+    widths=(8, 16),
+    activation="tanh",
+    depth=2,
+    draws=2,
+    made=Made.by("test"),
+)
 
 
-@pytest.fixture(scope="module")
-def two_widths(found):
-    rms, stderr = np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]), np.full((3, 2), 0.02)
-    return dataclasses.replace(found, rms=rms, stderr=stderr, lost=np.zeros((3, 2), int), widths=(8, 16))
-
-
-def test_errors_are_those_of_each_draws_own_evolution(found):
+@pytest.mark.slow
+def test_errors_are_those_of_each_draws_own_evolution():
+    found = training.orders(net(5), X, Y, XT, widths=(6,), draws=2, key=jax.random.key(3), **SCHEDULE)
     trained = training.ensemble(net(6), X, Y, XT, draws=2, key=jax.random.key(3), **SCHEDULE).test
     for order in (1, 2, 3):
         squares = []
@@ -47,23 +50,23 @@ def test_errors_are_those_of_each_draws_own_evolution(found):
         assert found.stderr[order - 1, 0] == pytest.approx(np.std(squares, ddof=1) / np.sqrt(2) / (2 * rms), rel=1e-6)
 
 
-def test_a_power_is_a_slope_with_its_uncertainty(found, two_widths):
+def test_a_power_is_a_slope_with_its_uncertainty():
     # With two widths the line goes through both points.
-    slope = -np.log(two_widths.rms[:, 1] / two_widths.rms[:, 0]) / np.log(2)
-    error = np.hypot(*(two_widths.stderr / two_widths.rms).T) / np.log(2)
-    np.testing.assert_allclose(two_widths.powers, np.stack([slope, error], axis=1))
+    slope = -np.log(TWO_WIDTHS.rms[:, 1] / TWO_WIDTHS.rms[:, 0]) / np.log(2)
+    error = np.hypot(*(TWO_WIDTHS.stderr / TWO_WIDTHS.rms).T) / np.log(2)
+    np.testing.assert_allclose(TWO_WIDTHS.powers, np.stack([slope, error], axis=1))
     with one_sentence("a power needs at least two"):
-        _ = found.powers
+        _ = dataclasses.replace(TWO_WIDTHS, widths=(8,)).powers
 
 
-def test_it_is_drawn_and_tabulated_and_kept(two_widths, tmp_path):
-    axes = plot.draw(two_widths).axes[0]
+def test_it_is_drawn_and_tabulated_and_kept(tmp_path):
+    axes = plot.draw(TWO_WIDTHS).axes[0]
     assert [c.get_label() for c in axes.containers] == ["order 1", "order 2", "order 3"]
     assert all(np.array(c.lines[2][0].get_segments())[:, 0, 1].min() > 0 for c in axes.containers)
-    (table,) = tables(two_widths)
+    (table,) = tables(TWO_WIDTHS)
     assert [row[0] for row in table.rows] == ["8", "16"] and "Theory says 1, 1 and 2" in table.notes[0]
-    two_widths.save(tmp_path / "orders.npz")
-    np.testing.assert_array_equal(load(tmp_path / "orders.npz").rms, two_widths.rms)
+    TWO_WIDTHS.save(tmp_path / "orders.npz")
+    np.testing.assert_array_equal(load(tmp_path / "orders.npz").rms, TWO_WIDTHS.rms)
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ def shares_in_draws(net, x, count, seed):
 
 
 @pytest.mark.parametrize("name", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_equal_shares_are_equal_in_the_theorys_decomposition(name):
     net = MLP((3, 7, 11, 5, 2), name, C_b=(0.1, 0.2, 0.0, 0.3), C_W=(1.5, 1.2, 0.8, 1.9))
     np.testing.assert_allclose(shares_in_theory(equal_shares(net, X), X), 1 / 4, rtol=1e-12)

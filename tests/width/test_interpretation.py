@@ -68,6 +68,7 @@ def test_the_cut_off_of_scale_invariant_networks_is_the_closed_form():
     assert interpret(statistics(relu(30, 4), X), limit=0.5).cutoff == 4.0
 
 
+@pytest.mark.slow
 def test_the_cut_off_by_flow_is_that_of_a_deeper_network():
     net = {"activation": "tanh", "C_b": 0.0, "C_W": 1.0, "lambda_b": 0.2, "lambda_W": 1.0}
     found = interpret(statistics(MLP((3, *(12,) * 4, 1), **net), X))

@@ -97,10 +97,9 @@ def orders(
         steps: number of steps of gradient descent instead, with their size `learning_rate`.
         learning_rate: η.
 
-    >>> options = {"widths": [32, 64], "draws": 2, "key": jax.random.key(0)}
-    >>> found = orders(MLP((2, 1, 1), "tanh"), np.eye(2), [0.1, -0.1], [[1.0, 1.0]], time=1.0, **options)
-    >>> bool((found.rms[2] < found.rms[0]).all())
-    True
+    >>> orders(MLP((2, 1, 1), "tanh"), [[1.0, 0.0]], [0.3], widths=[0], key=jax.random.key(0))
+    Traceback (most recent call last):
+    ValueError: each of widths is 0, but must be at least 1.
     """
     x = inputs(net, "x_train", x_train)
     y = targets(y_train, len(x), net.widths[-1])
