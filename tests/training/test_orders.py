@@ -76,7 +76,7 @@ def test_errors_fall_like_the_powers_of_theory(activation):
     found = training.orders(network, X, Y, XT, widths=(32, 64, 128, 256), draws=96, key=jax.random.key(11))
     # A tenth for what heavy tails leave open, and three standard errors.
     for (p, stderr), theory in zip(found.powers, (1, 1, 2)):
-        assert stderr < 0.2 and p > 0.9 * theory - 3 * stderr and p < 1.5 * theory + 3 * stderr, found.powers
+        assert stderr < 0.25 and p > 0.9 * theory - 3 * stderr and p < 1.5 * theory + 3 * stderr, found.powers
 
 
 def test_bad_input_gets_one_clear_sentence():

@@ -13,20 +13,8 @@ def benchmarks(monkeypatch):
     """The folder of benchmarks on the path."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     yield
-    for name in ("evolve", "finite_width", "measure"):
+    for name in ("finite_width", "measure"):
         sys.modules.pop(name, None)
-
-
-@pytest.mark.slow
-def test_errors_fall_with_the_width_by_their_powers(benchmarks):
-    import evolve
-
-    widths = (16, 64, 256)
-    found = evolve.errors("tanh", 1, 24, widths)
-    (first, spread), (_, _), (third, spread_3) = (evolve.power(found, order, widths) for order in (1, 2, 3))
-    assert abs(first - 1) < 5 * spread and first > 8 * spread
-    assert abs(third - 2) < 5 * spread_3 and third > 8 * spread_3
-    assert (found.rms[2] < found.rms[0])[1:].all() and found.rms[2, 2] < found.rms[1, 2]
 
 
 @pytest.mark.slow
