@@ -125,12 +125,12 @@ def test_what_does_not_exist_for_a_network_is_said_and_is_no_failure(tmp_path, n
 
 def test_what_a_quick_page_leaves_out_stands_in_a_whole_one(tmp_path):
     parts = [("Training", after, orders), ("Action", stopping)]
-    written = report.write(tmp_path / "page.html", MLP((2, 32, 3), "tanh"), three_clouds(), sections=parts)
+    written = report.write(tmp_path / "page.html", MLP((2, 128, 3), "tanh"), three_clouds(), sections=parts)
     assert [section.failure for section in written.sections] == [None, None]
     text = (tmp_path / "page.html").read_text()
     rows = re.findall(r'data-label="order \d">([0-9.e-]+) ± ', text)
     first, _, third = np.array(rows, float).reshape(-1, 3).T
-    # A network of width 64 is near to its linear model, and nearer to its hierarchy.
+    # A network of width 256 is near to its linear model, and nearer to its hierarchy.
     assert first[-1] < 0.2 and third[-1] < first[-1] and len(first) == 3
     assert "Prediction with corrections of order 1/width" in text
     assert "∇S_T·∇S_E turns negative" in text and "--quick" not in re.sub("<code>.*?</code>", "", text)

@@ -74,8 +74,9 @@ def _helper(jobs: Sequence[_Job]) -> Iterator[concurrent.futures.ProcessPoolExec
         yield None
         return
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=_leave_with_the_parent)
     before = set(multiprocessing.active_children())
+    with _quiet_tracker():
+        pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=_leave_with_the_parent)
     try:
         # Ctrl-C reaches both processes, and the first one answers it. The other ignores it from its first moment on,
         # when a traceback would be all it has to say.
@@ -87,6 +88,21 @@ def _helper(jobs: Sequence[_Job]) -> Iterator[concurrent.futures.ProcessPoolExec
         for child in set(multiprocessing.active_children()) - before:
             child.kill()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    # multiprocessing starts a process that frees semaphores, and that complains when it has to, after Ctrl-C.
+    name, mine = "PYTHONWARNINGS", "ignore::UserWarning:multiprocessing.resource_tracker"
+    before = os.environ.get(name)
+    os.environ[name] = f"{before},{mine}" if before else mine
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _leave_with_the_parent() -> None:
