@@ -78,7 +78,7 @@ def test_independent_variables_factorize(name):
 
 
 @given(st.sampled_from(["tanh", "silu", "relu", "erf"]), st.floats(0.01, 20.0), st.floats(-1, 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_cauchy_schwarz_bound_holds(name, K, rho):
     bound = float(moment(name, Powers(s=2), K))
     assert abs(float(pair(name, K, K, rho))) <= bound * (1 + 1e-12)

@@ -16,9 +16,9 @@ from ._accuracy import warn_missed
 _REACH = 13.0  # standard deviations; beyond them the weight is below 1e-37
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 PANELS = 16
-AROUND_A_KINK = np.array([-9.0, -5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0, 9.0])  # breaks near a smoothed one, in its widths
 """Panels between two kinks that serve every named activation that does not oscillate."""
 MOST_PANELS = 2048
+AROUND_A_KINK = np.array([-9.0, -5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0, 9.0])  # breaks near a smoothed one, in its widths
 
 
 def rule(
