@@ -67,6 +67,11 @@ class Result:
         """The result that `to_dict` described."""
         return _result(dict(record), expected=cls)
 
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a file with the names of today; a class that renamed one says how."""
+        return fields
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .json file (to read) or an .npz file (compact, for large arrays), whole or not at all."""
         target = Path(path)
@@ -241,6 +246,7 @@ def _result(record: dict[str, Any], expected: type[Result] | None = None) -> Any
     kind = _TYPES[name]
     if expected is not None and not issubclass(kind, expected):
         raise ValueError(f"result type is {name!r}, but must be {expected.__name__!r}.")
+    record = kind._from_older(record)
     hints = typing.get_type_hints(kind)
     wanted = {f.name for f in dataclasses.fields(kind)}
     if set(record) != wanted:

@@ -12,8 +12,8 @@ def registry():
 def add(registry):
     """Registers a claim under an id whose test returns (or raises) what is given."""
 
-    def register(id, outcome=None, seed="004"):
-        @registry.claim(id=id, seed=seed, equation="NTK forward equation", statement="a = b")
+    def register(id, outcome=None, source="lecture"):
+        @registry.claim(id=id, source=source, equation="NTK forward equation", statement="a = b")
         def test(level):
             if isinstance(outcome, Exception):
                 raise outcome

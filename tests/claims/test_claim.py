@@ -10,7 +10,7 @@ def measured(**changes):
 
 
 def stated(**changes):
-    fields = {"id": "a-1", "seed": "004", "equation": "5", "statement": "a = b", "test": lambda level: measured()}
+    fields = {"id": "a-1", "source": "lecture", "equation": "5", "statement": "a = b", "test": lambda level: measured()}
     return Claim(**{**fields, **changes})
 
 
@@ -45,13 +45,7 @@ def test_an_id_must_be_able_to_name_a_file(id):
         stated(id=id)
 
 
-@pytest.mark.parametrize("seed", ["4", "0004", "abc"])
-def test_a_seed_is_three_digits(seed):
-    with pytest.raises(ValueError, match="seed is"):
-        stated(seed=seed)
-
-
-@pytest.mark.parametrize("field", ["equation", "statement"])
+@pytest.mark.parametrize("field", ["source", "equation", "statement"])
 def test_a_claim_says_what_and_where(field):
     with pytest.raises(ValueError, match=f"{field} of the claim 'a-1' is empty"):
         stated(**{field: ""})

@@ -56,7 +56,7 @@ def test_another_verdict_than_the_kept_one_is_a_contradiction(registry, add, out
     save_full(outcome(), folder=tmp_path)
     assert contradictions(registry.check(), folder=tmp_path) == ()
     other = type(registry)()
-    other.claim(id="a", seed="004", equation="1", statement="a = b")(
+    other.claim(id="a", source="lecture", equation="1", statement="a = b")(
         lambda level: Measurement(verdict="refuted", summary="Differs.")
     )
     assert [o.id for o in contradictions(other.check(), folder=tmp_path)] == ["a"]

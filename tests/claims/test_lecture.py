@@ -2,14 +2,14 @@ import pytest
 
 from neft import claims
 
-LECTURE = [claim.id for claim in claims.ledger() if claim.seed == "004"]
+LECTURE = [claim.id for claim in claims.ledger() if claim.source == "lecture"]
 
 
 def test_the_lecture_is_in_the_ledger():
     assert len(LECTURE) >= 13
 
 
-LONG = ("004-recursions", "004-ntk-forward", "004-dntk-order", "004-infinite-width-training")
+LONG = ("lecture-recursions", "lecture-ntk-forward", "lecture-dntk-order", "lecture-infinite-width-training")
 
 
 @pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.slow if id in LONG else ()) for id in LECTURE])
@@ -26,6 +26,6 @@ def test_a_wrong_theory_is_refuted(monkeypatch):
     monkeypatch.setattr(_lecture, "_Q", 1.3 * _lecture._Q)
     verdicts = {
         outcome.id: outcome.verdict
-        for outcome in claims.check(["004-first-layer-gaussian", "004-first-layer-ntk"]).outcomes
+        for outcome in claims.check(["lecture-first-layer-gaussian", "lecture-first-layer-ntk"]).outcomes
     }
     assert set(verdicts.values()) == {"refuted"}

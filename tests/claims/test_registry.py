@@ -24,7 +24,7 @@ def test_the_decorator_leaves_the_function_alone(add):
 def test_an_outcome_carries_the_claim_and_how_to_run_it_again(registry, add, level):
     add("a")
     (outcome,) = registry.check(level=level).outcomes
-    assert (outcome.id, outcome.seed, outcome.statement, outcome.level) == ("a", "004", "a = b", level)
+    assert (outcome.id, outcome.source, outcome.statement, outcome.level) == ("a", "lecture", "a = b", level)
     assert (outcome.verdict, outcome.summary, outcome.values) == ("holds", f"Measured at {level}.", {"error": 1e-9})
     assert outcome.command == f"neft claims a --level {level}"
     assert outcome.seconds >= 0 and "jax" in outcome.made.versions

@@ -103,7 +103,7 @@ class TestClaims:
         assert result.exit_code == 0 and "The ledger is empty" in result.stdout
 
     def test_verdicts_are_printed(self, neft, registry):
-        registry.claim(id="a-1", seed="004", equation="(5)", statement="a = b")(
+        registry.claim(id="a-1", source="lecture", equation="(5)", statement="a = b")(
             lambda level: Measurement(verdict="refuted", summary="Off by a factor of two.")
         )
         result = neft("claims", "a-1")
@@ -111,7 +111,7 @@ class TestClaims:
         assert "a-1" in result.stdout and "refuted" in result.stdout and "Off by a factor of two." in result.stdout
 
     def test_a_failed_test_is_exit_code_1(self, neft, registry):
-        @registry.claim(id="a", seed="004", equation="(5)", statement="a = b")
+        @registry.claim(id="a", source="lecture", equation="(5)", statement="a = b")
         def test(level):
             raise ArithmeticError("lost")
 
@@ -119,7 +119,7 @@ class TestClaims:
         assert result.exit_code == 1 and "ArithmeticError: lost" in result.stdout
 
     def test_a_contradiction_is_exit_code_1(self, neft, registry, monkeypatch):
-        registry.claim(id="a", seed="004", equation="(5)", statement="a = b")(
+        registry.claim(id="a", source="lecture", equation="(5)", statement="a = b")(
             lambda level: Measurement(verdict="refuted", summary="Differs.")
         )
         monkeypatch.setattr(claims, "contradictions", lambda ledger: ledger.outcomes)
@@ -128,7 +128,7 @@ class TestClaims:
     def test_keep_keeps_full_outcomes(self, neft, registry, monkeypatch):
         kept = []
         monkeypatch.setattr(claims, "save_full", kept.append)
-        registry.claim(id="a", seed="004", equation="(5)", statement="a = b")(
+        registry.claim(id="a", source="lecture", equation="(5)", statement="a = b")(
             lambda level: Measurement(verdict="holds", summary="Agrees.")
         )
         neft("claims", "--level", "full", "--keep")

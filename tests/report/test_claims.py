@@ -13,7 +13,7 @@ def registry(monkeypatch):
     """Three claims: a quick one, a dear one whose full test is kept and another that used data."""
     registry = Registry()
     for name in ("cheap", "dear", "data"):
-        registry.claim(id=f"a-{name}", seed="004", equation="(5)", statement=f"<{name}> holds")(
+        registry.claim(id=f"a-{name}", source="lecture", equation="(5)", statement=f"<{name}> holds")(
             lambda level, name=name: Measurement(
                 verdict="holds" if name != "cheap" or level == "full" else "refuted",
                 summary=f"{level} test of {name}.",

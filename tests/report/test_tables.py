@@ -34,7 +34,7 @@ def test_an_activation_without_a_series_says_so():
 @pytest.fixture
 def outcome():
     registry = Registry()
-    registry.claim(id="a", seed="004", equation="(5)", statement="a = b")(
+    registry.claim(id="a", source="lecture", equation="(5)", statement="a = b")(
         lambda level: Measurement(verdict="corrected", summary="Off.", correction="a = 2b", values={"ratio": 2.0})
     )
     return registry.check().outcomes[0]

@@ -1,4 +1,4 @@
-"""The outcome of the seed's experiment in the ledger."""
+"""The outcome of the paper's experiment in the ledger."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from neft import claims, sweep
 from neft.claims import _sweep
 
-IDS = [claim.id for claim in claims.ledger() if claim.id.startswith("003-experiment-")]
+IDS = [claim.id for claim in claims.ledger() if claim.id.startswith("sun-nielsen-experiment-")]
 HIDDEN = (80, 80, 80)
 
 
@@ -38,7 +38,7 @@ def verdicts(monkeypatch, level, **changes):
             rows[one.architecture, one.optimizer] = one
     monkeypatch.setattr(_sweep, "_found", lambda level: _sweep._Found(rows, "checksum", 10_000))
     outcomes = claims.check(IDS, level=level).outcomes
-    return {outcome.id.removeprefix("003-experiment-"): outcome.verdict for outcome in outcomes}
+    return {outcome.id.removeprefix("sun-nielsen-experiment-"): outcome.verdict for outcome in outcomes}
 
 
 def test_an_outcome_like_the_papers_holds(monkeypatch):
@@ -68,11 +68,25 @@ def test_a_reduced_experiment_refutes_nothing_but_what_it_measures(monkeypatch):
     assert set(measured.values()) == {"depends"}
 
 
+def test_the_full_experiment_is_kept_in_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NEFT_SWEEP", raising=False)
+    now, before = (tmp_path / "neft" / name for name in ("sun-nielsen", "seed003"))
+    assert _sweep._kept() == now
+    # A sweep that was run under the name of before is not run again.
+    before.mkdir(parents=True)
+    assert _sweep._kept() == before
+    now.mkdir()
+    assert _sweep._kept() == now
+    monkeypatch.setenv("NEFT_SWEEP", str(tmp_path / "elsewhere"))
+    assert _sweep._kept() == tmp_path / "elsewhere"
+
+
 @pytest.mark.slow
 def test_the_reduced_experiment_runs():
     outcomes = {outcome.id: outcome for outcome in claims.check(IDS).outcomes}
-    assert outcomes["003-experiment-test-accuracy"].verdict == "holds"
+    assert outcomes["sun-nielsen-experiment-test-accuracy"].verdict == "holds"
     assert all(outcome.verdict in ("holds", "depends") for outcome in outcomes.values())
     # A metric for each neuron costs several steps of SGD, on any machine.
-    values = outcomes["003-experiment-time"].values
+    values = outcomes["sun-nielsen-experiment-time"].values
     assert all(value > 3 for name, value in values.items() if name.startswith("time per epoch"))

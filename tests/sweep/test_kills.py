@@ -165,6 +165,6 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_files(tmp_path, cluster, c
     wait_for(lambda: run.poll() is not None or results(tmp_path / "lost"))
     scheduler.kill()
     _, complaint = run.communicate(timeout=300)
-    assert run.returncode == 2 and complaint.count("\n") == 1 and "run again to go on" in complaint, complaint
+    assert run.returncode == 2 and complaint.count("\n") == 1 and "run again to resume" in complaint, complaint
     status = sweep.status(tmp_path / "lost")
     assert 1 <= status.done < 10 and status.failed == 0 and not left_behind(tmp_path / "lost")

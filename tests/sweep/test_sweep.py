@@ -75,6 +75,16 @@ def test_a_file_is_read(tmp_path):
     assert load(tmp_path / "a.json") == spec
 
 
+def test_a_name_of_before_still_names_its_specification(tmp_path, monkeypatch):
+    assert "seed003" not in sweep.SPECS and sweep.spec("seed003") == sweep.spec("sun-nielsen")
+    # Begun under one name and resumed under the other, as `neft sweep` does it; the work itself needs data.
+    monkeypatch.setattr("neft.sweep._run.here", lambda place, callback: None)
+    monkeypatch.setattr("neft.sweep._folder.checksum", lambda values: None)
+    for name in ("seed003", "sun-nielsen"):
+        sweep.run(name, tmp_path)
+    assert sweep.Folder.open(tmp_path).plan.specification == sweep.spec("sun-nielsen")
+
+
 @pytest.mark.parametrize("name", sweep.SPECS)
 def test_the_specifications_inside_the_package_are_complete(name):
     configurations = sweep.spec(name).configurations()
@@ -118,7 +128,7 @@ def test_a_missing_file_is_told(tmp_path):
 
 def test_results_are_kept_and_a_second_run_does_nothing(tmp_path):
     seen = []
-    first = sweep.run(small(), tmp_path, tell=seen.append)
+    first = sweep.run(small(), tmp_path, callback=seen.append)
     assert (first.total, first.done, first.failed, first.under_way) == (4, 4, 0, ()) and first.finished
     assert [status.done for status in seen] == [1, 2, 3, 4] and seen[0].line().startswith("1 of 4 done")
     before, lines = results(tmp_path), (tmp_path / "log.jsonl").read_text()

@@ -1,4 +1,4 @@
-"""The ledger of claims: what the seeds say, the function that tests each statement, and the verdict it gave.
+"""The ledger of claims: what the sources say, the function that tests each statement, and the verdict it gave.
 
 A claim is registered with the decorator `claim` on its test function. Verdicts are never written by hand: `check`
 runs the tests, and `save_full` keeps what the long runs found.

@@ -1,4 +1,4 @@
-"""What seeds 000, 001 and 002 write down: derivatives and coefficients of the expanded action, each with its test.
+"""What the action notes A, B and C write down: derivatives and coefficients of the expanded action, each with its test.
 
 The tests differentiate the loss with autodiff, or take what `neft.action` computes and tests of its own have compared
 with 50-digit arithmetic. What was seen at trained parameters is in `_action_data`.
@@ -69,7 +69,7 @@ def _coefficient(monomial: str, printed: float, statement: str, correction: str)
     )
 
 
-@claim(id="000-s0", seed="000", equation="(4) (and 001; 002, (7))", statement="S_0 = ln M.")
+@claim(id="action-a-s0", source="action note A", equation="(4) (and note B; note C, (7))", statement="S_0 = ln M.")
 def zeroth_order(level: Level) -> Measurement:
     params, (z, m) = problem()
     zero = {name: 0 * value for name, value in params.items()}
@@ -82,7 +82,7 @@ def zeroth_order(level: Level) -> Measurement:
     )
 
 
-@claim(id="000-s1", seed="000", equation="(5) (and 001)", statement="S_1 = 0 for balanced classes.")
+@claim(id="action-a-s1", source="action note A", equation="(5) (and note B)", statement="S_1 = 0 for balanced classes.")
 def first_order(level: Level) -> Measurement:
     balanced = action.expand(*problem(), 1).S[1]
     params, data = problem(balanced=False)
@@ -96,7 +96,7 @@ def first_order(level: Level) -> Measurement:
     )
 
 
-@claim(id="000-silu-curvature", seed="000", equation="section 2.4", statement="σ''(0) = 1/6 for SiLU.")
+@claim(id="action-a-silu-curvature", source="action note A", equation="section 2.4", statement="σ''(0) = 1/6 for SiLU.")
 def silu_curvature(level: Level) -> Measurement:
     with jax.enable_x64(True):
         found = float(jax.grad(jax.grad(jax.nn.silu))(0.0))
@@ -105,18 +105,28 @@ def silu_curvature(level: Level) -> Measurement:
     return Measurement(
         verdict="corrected",
         summary=f"The second derivative of SiLU at 0 is {found:.12g}.",
-        correction="σ''(0) = 1/2 for SiLU (seed 001 has it right).",
+        correction="σ''(0) = 1/2 for SiLU (note B has it right).",
         values={"second derivative": found},
     )
 
 
-@claim(id="000-s2-uw", seed="000", equation="(6) (and 001)", statement="The UW term of S_2 is J/(4M)·UW (with its ½).")
+@claim(
+    id="action-a-s2-uw",
+    source="action note A",
+    equation="(6) (and note B)",
+    statement="The UW term of S_2 is J/(4M)·UW (with its ½).",
+)
 def second_order_000(level: Level) -> Measurement:
-    # J of seeds 000 and 001 is M times ours.
+    # J of notes A and B is M times ours.
     return _coefficient("UW", 1 / 4, "The factor of J UW/M in S_2", "J/(2M)·UW: mixed partial derivatives count twice.")
 
 
-@claim(id="002-s2-uw", seed="002", equation="(9)", statement="The UW term of S_2 is ½J·UW (for σ'(0) = 1).")
+@claim(
+    id="action-c-s2-uw",
+    source="action note C",
+    equation="(9)",
+    statement="The UW term of S_2 is ½J·UW (for σ'(0) = 1).",
+)
 def second_order_002(level: Level) -> Measurement:
     params, data = problem()
     bare = float(np.sum(action.moments(data, 1).J[1] * (params["U"] @ params["W"])))
@@ -137,13 +147,13 @@ _S3 = {
 }
 
 
-def _third_order(seed: str, monomial: str) -> None:
+def _third_order(note: str, monomial: str) -> None:
     what, first, second, correction = _S3[monomial]
-    printed = first if seed == "000" else second
+    printed = first if note == "A" else second
 
     @claim(
-        id=f"{seed}-s3-{monomial.lower()}",
-        seed=seed,
+        id=f"action-{note.lower()}-s3-{monomial.lower()}",
+        source=f"action note {note}",
         equation="section 2.4, S_3",
         statement=f"The {monomial} term of S_3 is {what} with the factor 1/{round(1 / printed)}.",
     )
@@ -152,15 +162,15 @@ def _third_order(seed: str, monomial: str) -> None:
         return _coefficient(monomial, printed, f"The factor of {monomial} in S_3", f"{correction}: {reason}.")
 
 
-for _seed in ("000", "001"):
+for _note in "AB":
     for _monomial in _S3:
-        _third_order(_seed, _monomial)
+        _third_order(_note, _monomial)
 
 
 @claim(
-    id="000-s3-ccc",
-    seed="000",
-    equation="section 2.4, S_3 (and 001; 002, (10))",
+    id="action-a-s3-ccc",
+    source="action note A",
+    equation="section 2.4, S_3 (and note B; note C, (10))",
     statement="The ccc term of S_3 is T ccc/6.",
 )
 def third_order_ccc(level: Level) -> Measurement:
@@ -178,8 +188,8 @@ def third_order_ccc(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-uwb-derivative",
-    seed="001",
+    id="action-b-uwb-derivative",
+    source="action note B",
     equation="section 2.4, ∂³S/∂U∂W∂b",
     statement="(1/6M)(E[z] - E[z|α]) = J/(2M).",
 )
@@ -190,15 +200,15 @@ def inconsistent_line(level: Level) -> Measurement:
     return Measurement(
         verdict="corrected" if right else "refuted",
         summary=f"The factor of J/M is {factor:.6g}; the line's left side says 1/6, its right side 1/2.",
-        correction="The left side's 1/6 is left over from seed 000; 1/2 is right." if right else None,
+        correction="The left side's 1/6 is left over from note A; 1/2 is right." if right else None,
         values={"measured": factor},
     )
 
 
 @claim(
-    id="001-uwc-derivative",
-    seed="001",
-    equation="section 2.4, ∂³S/∂U∂W∂c (and 000)",
+    id="action-b-uwc-derivative",
+    source="action note B",
+    equation="section 2.4, ∂³S/∂U∂W∂c (and note A)",
     statement="∂³S/∂U_αβ∂W_βγ∂c_δ = (δ/2M - 1/2M²) z_γ.",
 )
 def average_missing(level: Level) -> Measurement:
@@ -240,14 +250,14 @@ def _derivative_formulas() -> dict[str, float]:
         + 2 * mean(one) * mean(two) * mean(three)
         - label(f3[..., 0, 1, 2])
     )
-    # The last three products of the double sum: 000 and 001 print one of them twice.
+    # The last three products of the double sum: notes A and B print one of them twice.
     first = shared - 2 * mean(one * two) * mean(three) - mean(one * three) * mean(two)
     right = shared - mean(one * two) * mean(three) - mean(one * three) * mean(two) - mean(one) * mean(two * three)
     exact2, exact3 = jax.jacfwd(jax.jacfwd(loss))(zero)[0, 1], _third(loss)(zero)[0, 1, 2]
     return {
         "second": float(abs(second.mean() - exact2)),
-        "third of 000 and 001": float(abs(first.mean() - exact3)),
-        "third of 002": float(abs(right.mean() - exact3)),
+        "third of notes A and B": float(abs(first.mean() - exact3)),
+        "third of note C": float(abs(right.mean() - exact3)),
         "size": float(abs(exact3)),
     }
 
@@ -256,7 +266,12 @@ def _third(function: Callable) -> Callable:
     return jax.jacfwd(jax.jacfwd(jax.jacfwd(function)))
 
 
-@claim(id="000-second-derivative", seed="000", equation="section 2.3 (and 001, 002)", statement="∂²S/∂θ∂θ' as printed.")
+@claim(
+    id="action-a-second-derivative",
+    source="action note A",
+    equation="section 2.3 (and notes B, C)",
+    statement="∂²S/∂θ∂θ' as printed.",
+)
 def second_derivative(level: Level) -> Measurement:
     found = _derivative_formulas()
     return Measurement(
@@ -266,33 +281,41 @@ def second_derivative(level: Level) -> Measurement:
     )
 
 
-@claim(id="000-third-derivative", seed="000", equation="section 2.4 (and 001)", statement="∂³S/∂θ∂θ'∂θ'' as printed.")
+@claim(
+    id="action-a-third-derivative",
+    source="action note A",
+    equation="section 2.4 (and note B)",
+    statement="∂³S/∂θ∂θ'∂θ'' as printed.",
+)
 def third_derivative_000(level: Level) -> Measurement:
     found = _derivative_formulas()
-    wrong = found["third of 000 and 001"] > 1e-6 * found["size"]
+    wrong = found["third of notes A and B"] > 1e-6 * found["size"]
     return Measurement(
         verdict="corrected" if wrong else "holds",
-        summary=f"At a random point it differs from autodiff by {found['third of 000 and 001'] / found['size']:.0%}.",
-        correction="One product is printed twice; seed 002's ∂f_α ∂'f_β ∂''f_β belongs in its place."
-        if wrong
-        else None,
-        values=found,
-    )
-
-
-@claim(id="002-third-derivative", seed="002", equation="section 2.4", statement="∂³S/∂θ∂θ'∂θ'' as printed.")
-def third_derivative_002(level: Level) -> Measurement:
-    found = _derivative_formulas()
-    return Measurement(
-        verdict="holds" if found["third of 002"] < _EXACT else "refuted",
-        summary=f"At a random point it agrees with autodiff to {found['third of 002']:.0e}.",
+        summary=f"At a random point it differs from autodiff by {found['third of notes A and B'] / found['size']:.0%}.",
+        correction="One product is printed twice; note C's ∂f_α ∂'f_β ∂''f_β belongs in its place." if wrong else None,
         values=found,
     )
 
 
 @claim(
-    id="002-relu-derivatives",
-    seed="002",
+    id="action-c-third-derivative",
+    source="action note C",
+    equation="section 2.4",
+    statement="∂³S/∂θ∂θ'∂θ'' as printed.",
+)
+def third_derivative_002(level: Level) -> Measurement:
+    found = _derivative_formulas()
+    return Measurement(
+        verdict="holds" if found["third of note C"] < _EXACT else "refuted",
+        summary=f"At a random point it agrees with autodiff to {found['third of note C']:.0e}.",
+        values=found,
+    )
+
+
+@claim(
+    id="action-c-relu-derivatives",
+    source="action note C",
     equation="section 1.1, (2) to (4)",
     statement="ReLU has σ'(0) = 1 and no other derivative, so its expansion is that of a smooth function.",
 )
@@ -311,8 +334,8 @@ def relu_derivatives(level: Level) -> Measurement:
 
 
 @claim(
-    id="002-s3-open",
-    seed="002",
+    id="action-c-s3-open",
+    source="action note C",
     equation="(10)",
     statement="S_3 of ReLU is T ccc/6 and terms left open as '?'.",
 )
@@ -336,9 +359,9 @@ def relu_third_order(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-main-term",
-    seed="000",
-    equation="section 2.5 (and 001)",
+    id="action-a-main-term",
+    source="action note A",
+    equation="section 2.5 (and note B)",
     statement="The main term of S_{n+1} is σ^(n)(0)/((n+1)! M) J UW…W.",
 )
 def main_term(level: Level) -> Measurement:
@@ -358,8 +381,8 @@ def main_term(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-counts",
-    seed="001",
+    id="action-b-counts",
+    source="action note B",
     equation="section 2.4",
     statement="With U 10×2048 and W 2048×1024 the sums of S_3 have 2.2e10, 1e3, 2.1e5, 2.1e8 and 2.1e7 sub-terms.",
 )

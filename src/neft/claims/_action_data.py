@@ -1,4 +1,4 @@
-"""What seeds 000, 001 and 002 saw on Fashion-MNIST at trained parameters, each with its test.
+"""What the action notes A, B and C saw on Fashion-MNIST at trained parameters, each with its test.
 
 Quick tests train a small classifier on the bundled subset; full ones train 784-512-10 on all the data.
 """
@@ -58,19 +58,29 @@ def _dominates(level: Level, monomial: str, order: int) -> Measurement:
     )
 
 
-@claim(id="000-uw-dominates", seed="000", equation="section 2.3", statement="The UW term dominates S_2(θ*).")
+@claim(
+    id="action-a-uw-dominates",
+    source="action note A",
+    equation="section 2.3",
+    statement="The UW term dominates S_2(θ*).",
+)
 def uw_dominates(level: Level) -> Measurement:
     return _dominates(level, "UW", 2)
 
 
-@claim(id="000-uww-dominates", seed="000", equation="section 2.4", statement="The UWW term dominates S_3(θ*).")
+@claim(
+    id="action-a-uww-dominates",
+    source="action note A",
+    equation="section 2.4",
+    statement="The UWW term dominates S_3(θ*).",
+)
 def uww_dominates(level: Level) -> Measurement:
     return _dominates(level, "UWW", 3)
 
 
 @claim(
-    id="001-main-term-dominates",
-    seed="001",
+    id="action-b-main-term-dominates",
+    source="action note B",
     equation="section 2.5",
     statement="The main term J UW…W dominates S_{n+1}(θ*) for every n.",
 )
@@ -81,7 +91,7 @@ def main_term_dominates(level: Level) -> Measurement:
     return Measurement(
         verdict="refuted" if wrong else "holds",
         summary=f"In S_4 UWWW is {values['UWWW']:.0%} (the third derivative of SiLU at 0 vanishes), and the logit "
-        f"variance UUWW, which the seeds lack, is {values['UUWW']:.0%}.",
+        f"variance UUWW, which the notes lack, is {values['UUWW']:.0%}.",
         values=values,
         data=_trained(level).test.checksum,
     )
@@ -104,12 +114,17 @@ def _range(level: Level, factor: float, stated: tuple[float, float]) -> Measurem
     )
 
 
-@claim(id="000-range", seed="000", equation="section 2.3 (and 001)", statement="J/(2M) varies from -0.1 to 0.075.")
+@claim(
+    id="action-a-range",
+    source="action note A",
+    equation="section 2.3 (and note B)",
+    statement="J/(2M) varies from -0.1 to 0.075.",
+)
 def range_000(level: Level) -> Measurement:
     return _range(level, 0.5, (-0.1, 0.075))
 
 
-@claim(id="002-range", seed="002", equation="section 2.3", statement="J varies from -0.2 to 0.15.")
+@claim(id="action-c-range", source="action note C", equation="section 2.3", statement="J varies from -0.2 to 0.15.")
 def range_002(level: Level) -> Measurement:
     return _range(level, 1.0, (-0.2, 0.15))
 
@@ -131,8 +146,8 @@ def _gaussian(level: Level, names: tuple[str, ...]) -> Measurement:
 
 
 @claim(
-    id="000-gaussian-uw",
-    seed="000",
+    id="action-a-gaussian-uw",
+    source="action note A",
     equation="section 2.3",
     statement="The elements of J and of UW at θ* are Gaussian and centred at zero.",
 )
@@ -141,8 +156,8 @@ def gaussian_uw(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-gaussian-uww",
-    seed="000",
+    id="action-a-gaussian-uww",
+    source="action note A",
     equation="section 2.4",
     statement="The elements of J_αγδ and of UWW at θ* are Gaussian and centred at zero.",
 )
@@ -151,8 +166,8 @@ def gaussian_uww(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-products-negative",
-    seed="000",
+    id="action-a-products-negative",
+    source="action note A",
     equation="section 2.3",
     statement="Most elements of J·UW at θ* are negative.",
 )
@@ -172,8 +187,8 @@ def products_negative(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-products-positive",
-    seed="000",
+    id="action-a-products-positive",
+    source="action note A",
     equation="section 2.4",
     statement="Most elements of J·UWW at θ* are positive.",
 )
@@ -193,8 +208,8 @@ def products_positive(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-counting",
-    seed="001",
+    id="action-b-counting",
+    source="action note B",
     equation="section 2.4",
     statement="A term dominates because its sum has more sub-terms, if U, c, W and b are of one scale.",
 )
@@ -216,8 +231,8 @@ def counting(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-scales",
-    seed="001",
+    id="action-b-scales",
+    source="action note B",
     equation="section 2.4, open question",
     statement="The scales of U, c, W and b are of the same order at θ*.",
 )
@@ -236,8 +251,8 @@ def scales(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-small-e",
-    seed="001",
+    id="action-b-small-e",
+    source="action note B",
     equation="section 2.4",
     statement="When E is small the domination of the last term of S_3 vanishes.",
 )
@@ -270,8 +285,8 @@ def _uww_share(level: Level, features: int, seed: int, options: dict[str, Any]) 
 
 
 @claim(
-    id="001-power-law",
-    seed="001",
+    id="action-b-power-law",
+    source="action note B",
     equation="section 2.4",
     statement="The power law of the optimized loss in the model's size appears only at large E, with the domination.",
 )
@@ -298,8 +313,8 @@ def power_law(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-series",
-    seed="001",
+    id="action-b-series",
+    source="action note B",
     equation="section 2.5",
     statement="S(θ) ≈ ln M + the series of main terms near θ*.",
 )
@@ -308,7 +323,7 @@ def series(level: Level) -> Measurement:
     bound = action.radius(trained.fit.params, trained.test)
     S = action.expand(trained.fit.params, trained.test, 12, terms=False)
     sums = S.partial_sums()
-    # The seeds' series ends up far from the loss because t = 1 lies outside its circle of convergence.
+    # The notes' series ends up far from the loss because t = 1 lies outside its circle of convergence.
     outside = bound.radius < 1 and float(np.abs(sums[4:] - S.loss).min()) > 10 * S.loss
     return Measurement(
         verdict="refuted" if outside else "holds",
@@ -320,8 +335,8 @@ def series(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-early-stopping",
-    seed="001",
+    id="action-b-early-stopping",
+    source="action note B",
     equation="(7)",
     statement="Training stops early where ∇S_T·∇S_E = 0.",
 )
@@ -358,8 +373,8 @@ def early_stopping(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-data-size",
-    seed="001",
+    id="action-b-data-size",
+    source="action note B",
     equation="section 3",
     statement="The difference between the early stop and ∇S = 0 matters most when data are few.",
 )
@@ -385,8 +400,8 @@ def data_size(level: Level) -> Measurement:
 
 
 @claim(
-    id="001-stop-gradient",
-    seed="001",
+    id="action-b-stop-gradient",
+    source="action note B",
     equation="(7)",
     statement="Training stops early where ∇S_T·∇S_E = 0, instead of ∇S = 0.",
 )

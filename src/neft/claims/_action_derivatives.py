@@ -1,4 +1,4 @@
-"""The derivatives that seeds 000, 001 and 002 write down one by one, each with its test.
+"""The derivatives that the action notes A, B and C write down one by one, each with its test.
 
 Every element is compared with nested autodiff of the classifier's loss, at θ = 0 or at a random point.
 """
@@ -108,9 +108,9 @@ def _fraction(number: float) -> str:
 
 
 @claim(
-    id="000-log-derivative",
-    seed="000",
-    equation="(1) (and 001, 002)",
+    id="action-a-log-derivative",
+    source="action note A",
+    equation="(1) (and notes B, C)",
     statement="∂ ln q_m/∂θ = ∂f_m/∂θ - Σ_α q_α ∂f_α/∂θ.",
 )
 def log_derivative(level: Level) -> Measurement:
@@ -122,9 +122,9 @@ def log_derivative(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-first-derivative",
-    seed="000",
-    equation="section 2.2 (and 001, 002)",
+    id="action-a-first-derivative",
+    source="action note A",
+    equation="section 2.2 (and notes B, C)",
     statement="∂S/∂θ = Σ p(z,m) [Σ_α q_α ∂f_α/∂θ - ∂f_m/∂θ].",
 )
 def first_derivative(level: Level) -> Measurement:
@@ -141,9 +141,9 @@ def _silu_derivatives(x: np.ndarray) -> list[np.ndarray]:
 
 
 @claim(
-    id="000-logit-first",
-    seed="000",
-    equation="section 2.2 (and 001, 002)",
+    id="action-a-logit-first",
+    source="action note A",
+    equation="section 2.2 (and notes B, C)",
     statement="∂f/∂U = σ, ∂f/∂c = 1, ∂f/∂W = Uσ'z, ∂f/∂b = Uσ', and at θ = 0 only ∂f/∂c is left.",
 )
 def logit_first(level: Level) -> Measurement:
@@ -162,9 +162,9 @@ def logit_first(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-logit-second",
-    seed="000",
-    equation="section 2.3 (and 001, 002)",
+    id="action-a-logit-second",
+    source="action note A",
+    equation="section 2.3 (and notes B, C)",
     statement="∂²f is σ'z in UW, σ' in Ub, Uσ''zz in WW, Uσ''z in Wb, Uσ'' in bb, and nothing else.",
 )
 def logit_second(level: Level) -> Measurement:
@@ -182,7 +182,12 @@ def logit_second(level: Level) -> Measurement:
     return _holds(error, "At a random point", rest)
 
 
-@claim(id="000-silu-slope", seed="000", equation="section 2.3 (and 001)", statement="SiLU has σ(0) = 0, σ'(0) = 1/2.")
+@claim(
+    id="action-a-silu-slope",
+    source="action note A",
+    equation="section 2.3 (and note B)",
+    statement="SiLU has σ(0) = 0, σ'(0) = 1/2.",
+)
 def silu_slope(level: Level) -> Measurement:
     with jax.enable_x64(True):
         value, slope = float(jax.nn.silu(0.0)), float(jax.grad(jax.nn.silu)(0.0))
@@ -213,29 +218,38 @@ def _written(monomial: str) -> str:
     return f"∂{'²' if len(monomial) == 2 else '³'}S/{''.join(f'∂{letter}' for letter in monomial)}"
 
 
-def _derivative(id: str, equation: str, monomial: str, printed: float, right: float, symbol: str) -> None:
+def _id(note: str, monomial: str) -> str:
+    return f"action-{note.lower()}-{monomial.lower()}-derivative"
+
+
+def _derivative(note: str, equation: str, monomial: str, printed: float, right: float, symbol: str) -> None:
     """A row for a derivative at θ = 0 that is a number times `symbol`."""
     as_printed = f"{symbol}·{_fraction(printed)}"
 
-    @claim(id=id, seed=id[:3], equation=equation, statement=f"{_written(monomial)} at θ = 0 is {as_printed}.")
+    @claim(
+        id=_id(note, monomial),
+        source=f"action note {note}",
+        equation=equation,
+        statement=f"{_written(monomial)} at θ = 0 is {as_printed}.",
+    )
     def test(level: Level) -> Measurement:
         found = _at_zero(len(monomial), "S")[monomial]
         printed_error, error = (float(np.abs(found - _stated(monomial, n)).max()) for n in (printed, right))
         return _mended(printed_error, error, right, f"{symbol}·{_fraction(right)}: σ''(0) = 1/2.")
 
 
-# J of seeds 000 and 001 over M is the J of action.moments.
-_derivative("000-uw-derivative", "section 2.3 (and 001)", "UW", 1 / 2, 1 / 2, "J/M")
-_derivative("000-ubc-derivative", "section 2.4 (and 001)", "Ubc", 1 / 2, 1 / 2, "(δ/M - 1/M²)")
-_derivative("000-uww-derivative", "section 2.4", "UWW", 1 / 6, 1 / 2, "J/M")
-_derivative("001-uww-derivative", "section 2.4", "UWW", 1 / 2, 1 / 2, "J/M")
-_derivative("000-uwb-derivative", "section 2.4", "UWb", 1 / 6, 1 / 2, "J/M")
+# J of notes A and B over M is the J of action.moments.
+_derivative("A", "section 2.3 (and note B)", "UW", 1 / 2, 1 / 2, "J/M")
+_derivative("A", "section 2.4 (and note B)", "Ubc", 1 / 2, 1 / 2, "(δ/M - 1/M²)")
+_derivative("A", "section 2.4", "UWW", 1 / 6, 1 / 2, "J/M")
+_derivative("B", "section 2.4", "UWW", 1 / 2, 1 / 2, "J/M")
+_derivative("A", "section 2.4", "UWb", 1 / 6, 1 / 2, "J/M")
 
 
 @claim(
-    id="000-cc-derivative",
-    seed="000",
-    equation="section 2.3 (and 001, 002)",
+    id="action-a-cc-derivative",
+    source="action note A",
+    equation="section 2.3 (and notes B, C)",
     statement="∂²S/∂c_α∂c_β at θ = 0 is δ/M - 1/M², and ∂³S/∂c∂c∂c is δ/M - (δ+δ+δ)/M² + 2/M³.",
 )
 def cc_derivative(level: Level) -> Measurement:
@@ -250,23 +264,28 @@ def cc_derivative(level: Level) -> Measurement:
     return _holds(error, "Every element")
 
 
-def _vanishing(id: str, equation: str, monomial: str) -> None:
+def _vanishing(note: str, equation: str, monomial: str) -> None:
     """A row for a derivative at θ = 0 that is 0 when all classes are as frequent."""
 
-    @claim(id=id, seed=id[:3], equation=equation, statement=f"{_written(monomial)} at θ = 0 vanishes.")
+    @claim(
+        id=_id(note, monomial),
+        source=f"action note {note}",
+        equation=equation,
+        statement=f"{_written(monomial)} at θ = 0 vanishes.",
+    )
     def test(level: Level) -> Measurement:
         error, other = (float(np.abs(_at_zero(len(monomial), "S", b)[monomial]).max()) for b in (True, False))
         return _holds(error, f"With balanced classes (with others it is up to {other:.2g})", unbalanced=other)
 
 
-_vanishing("000-ub-derivative", "section 2.3 (and 001, 002)", "Ub")
-_vanishing("000-ubb-derivative", "section 2.4 (and 001)", "Ubb")
+_vanishing("A", "section 2.3 (and notes B, C)", "Ub")
+_vanishing("A", "section 2.4 (and note B)", "Ubb")
 
 
 @claim(
-    id="000-terms",
-    seed="000",
-    equation="(6) and section 2.4 (and 001)",
+    id="action-a-terms",
+    source="action note A",
+    equation="(6) and section 2.4 (and note B)",
     statement="S_2 holds cc and UW only, S_3 holds ccc, Ubc, UWc, UWb and UWW only.",
 )
 def terms(level: Level) -> Measurement:
@@ -278,7 +297,10 @@ def terms(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-s2-cc", seed="000", equation="(6) (and 001; 002, (9))", statement="The cc term of S_2 is ½(δ/M - 1/M²) c c."
+    id="action-a-s2-cc",
+    source="action note A",
+    equation="(6) (and note B; note C, (9))",
+    statement="The cc term of S_2 is ½(δ/M - 1/M²) c c.",
 )
 def second_order_cc(level: Level) -> Measurement:
     params, data = problem()
@@ -288,10 +310,10 @@ def second_order_cc(level: Level) -> Measurement:
     return _holds(max(abs(found - printed), abs(found - direct)), "The expansion and the formula", value=found)
 
 
-def _third_of_logits(seed: str, printed: float) -> None:
+def _third_of_logits(note: str, printed: float) -> None:
     @claim(
-        id=f"{seed}-logit-third",
-        seed=seed,
+        id=f"action-{note.lower()}-logit-third",
+        source=f"action note {note}",
         equation="section 2.4",
         statement=f"At θ = 0 ∂³f is z z {_fraction(printed)} in UWW, z {_fraction(printed)} in UWb, "
         f"{_fraction(printed)} in Ubb, and nothing else.",
@@ -310,14 +332,14 @@ def _third_of_logits(seed: str, printed: float) -> None:
         return _mended(error, corrected, 1 / 2, "1/2, which is σ''(0), in all three.", rest)
 
 
-for _seed, _printed in (("000", 1 / 6), ("001", 1 / 2)):
-    _third_of_logits(_seed, _printed)
+for _note, _printed in (("A", 1 / 6), ("B", 1 / 2)):
+    _third_of_logits(_note, _printed)
 
 
 @claim(
-    id="000-correlation",
-    seed="000",
-    equation="sections 2.3 and 2.4 (and 001)",
+    id="action-a-correlation",
+    source="action note A",
+    equation="sections 2.3 and 2.4 (and note B)",
     statement="J_αγ is the correlation of an output class with one input, J_αγδ with two.",
 )
 def correlation(level: Level) -> Measurement:
@@ -339,7 +361,7 @@ def correlation(level: Level) -> Measurement:
     )
 
 
-@claim(id="002-s1", seed="002", equation="(8)", statement="S_1 = 0 for ReLU and balanced classes.")
+@claim(id="action-c-s1", source="action note C", equation="(8)", statement="S_1 = 0 for ReLU and balanced classes.")
 def relu_first_order(level: Level) -> Measurement:
     params, (z, m) = problem()
     found = action.ray(lambda q: _loss(q, z, m, jax.nn.relu), params, 1)[1]
@@ -347,8 +369,8 @@ def relu_first_order(level: Level) -> Measurement:
 
 
 @claim(
-    id="002-uw-derivative",
-    seed="002",
+    id="action-c-uw-derivative",
+    source="action note C",
     equation="section 2.3",
     statement="∂²S/∂U∂W at θ = 0 is J, and but for ∂²S/∂c∂c all others vanish.",
 )
@@ -373,8 +395,8 @@ def _identity(x: Any) -> Any:
 
 
 @claim(
-    id="002-higher-logits",
-    seed="002",
+    id="action-c-higher-logits",
+    source="action note C",
     equation="section 1.1, footnote",
     statement="In derivatives of f higher than the second σ' is absent.",
 )

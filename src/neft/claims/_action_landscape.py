@@ -1,4 +1,4 @@
-"""What seeds 000, 001 and 002 say about the action as a landscape: definite, bounded, attained; each with its test."""
+"""What action notes A, B and C say of the action as a landscape: definite, bounded, attained; each with its test."""
 
 import math
 
@@ -21,9 +21,9 @@ def _definiteness() -> tuple[bool, dict[str, float]]:
 
 
 @claim(
-    id="000-quadratic-form",
-    seed="000",
-    equation="section 2.3 (and 001)",
+    id="action-a-quadratic-form",
+    source="action note A",
+    equation="section 2.3 (and note B)",
     statement="δ/M - 1/M² is non-positive definite, so c = 0 is unstable.",
 )
 def quadratic_form_000(level: Level) -> Measurement:
@@ -38,7 +38,12 @@ def quadratic_form_000(level: Level) -> Measurement:
     )
 
 
-@claim(id="002-quadratic-form", seed="002", equation="section 2.3", statement="δ/M - 1/M² is non-negative definite.")
+@claim(
+    id="action-c-quadratic-form",
+    source="action note C",
+    equation="section 2.3",
+    statement="δ/M - 1/M² is non-negative definite.",
+)
 def quadratic_form_002(level: Level) -> Measurement:
     semi, values = _definiteness()
     return Measurement(
@@ -58,19 +63,24 @@ def _unbounded(order: int) -> Measurement:
     )
 
 
-@claim(id="000-s2-unbounded", seed="000", equation="section 2.3", statement="S_2 has no lower bound.")
+@claim(id="action-a-s2-unbounded", source="action note A", equation="section 2.3", statement="S_2 has no lower bound.")
 def second_order_unbounded(level: Level) -> Measurement:
     return _unbounded(2)
 
 
-@claim(id="000-s3-unbounded", seed="000", equation="section 2.4", statement="Up to S_3 there is no lower bound.")
+@claim(
+    id="action-a-s3-unbounded",
+    source="action note A",
+    equation="section 2.4",
+    statement="Up to S_3 there is no lower bound.",
+)
 def third_order_unbounded(level: Level) -> Measurement:
     return _unbounded(3)
 
 
 @claim(
-    id="000-next-order-stops",
-    seed="000",
+    id="action-a-next-order-stops",
+    source="action note A",
     equation="section 2.3",
     statement="|U| and |W| grow until the next order takes part in (which bounds them).",
 )
@@ -90,9 +100,9 @@ def next_order_stops(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-relative-entropy",
-    seed="000",
-    equation="section 1.2 (and 001, 002)",
+    id="action-a-relative-entropy",
+    source="action note A",
+    equation="section 1.2 (and notes B, C)",
     statement="The relative entropy of p and q is Σ p(z,m) ln p(z,m) - Σ p(z,m) ln q_m(z).",
 )
 def relative_entropy(level: Level) -> Measurement:
@@ -110,8 +120,8 @@ def relative_entropy(level: Level) -> Measurement:
 
 
 @claim(
-    id="000-minimum",
-    seed="000",
+    id="action-a-minimum",
+    source="action note A",
     equation="(2)",
     statement="The action has the minimum S(θ*) = 0, where q_m(z, θ*) = 1.",
 )

@@ -20,7 +20,6 @@ FAILED = "failed"
 
 # An id names a file, on any system.
 _ID = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
-_SEED = re.compile(r"\d{3}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +56,14 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement of a seed and the function that tests it.
+    """A statement of a source and the function that tests it.
 
-    `seed` is the number of the seed's file ("004"), `equation` says where in it the statement stands, and `test`
-    takes the level and returns a `Measurement`.
+    `source` is what states it ("action note A", "Sun, Nielsen 2017", "lecture"; docs/theory has what they say),
+    `equation` says where in it, and `test` takes the level and returns a `Measurement`.
     """
 
     id: str
-    seed: str
+    source: str
     equation: str
     statement: str
     test: Callable[[Level], Measurement]
@@ -72,8 +71,6 @@ class Claim:
     def __post_init__(self):
         if not _ID.fullmatch(self.id):
             raise ValueError(f"id is {self.id!r}, but must be small letters and digits joined by '.' or '-'.")
-        if not _SEED.fullmatch(self.seed):
-            raise ValueError(f"seed is {self.seed!r}, but must be three digits, such as '004'.")
-        for name in ("equation", "statement"):
+        for name in ("source", "equation", "statement"):
             if not getattr(self, name).strip():
                 raise ValueError(f"{name} of the claim {self.id!r} is empty.")

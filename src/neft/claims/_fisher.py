@@ -1,4 +1,4 @@
-"""What seed 003 says about relative Fisher metrics, each statement with its test.
+"""What the supplement of Sun, Nielsen 2017 says about relative Fisher metrics, each statement with its test.
 
 The tests write ln p(y | w) themselves and go over all outcomes y (Gaussian ones by quadrature, which is exact for the
 squares that occur), so they share nothing with the formulas but the question.
@@ -99,15 +99,20 @@ def _neuron(name: str, level: Level) -> Measurement:
     return _exact({"largest difference": max(errors)}, "Enumeration of E[∂ln p ∂ln pᵀ] gives the table's entry")
 
 
-@claim(id="003-tanh-neuron", seed="003", equation="table 1, 2.1", statement="A tanh neuron has g = sech²(w·x̃) x̃x̃ᵀ.")
+@claim(
+    id="sun-nielsen-tanh-neuron",
+    source="Sun, Nielsen 2017",
+    equation="table 1, 2.1",
+    statement="A tanh neuron has g = sech²(w·x̃) x̃x̃ᵀ.",
+)
 def tanh_neuron(level: Level) -> Measurement:
     """Enumerate the outputs ±1."""
     return _neuron("tanh", level)
 
 
 @claim(
-    id="003-sigm-neuron",
-    seed="003",
+    id="sun-nielsen-sigm-neuron",
+    source="Sun, Nielsen 2017",
     equation="table 1, 2.2",
     statement="A sigm neuron has g = sigm(w·x̃)[1 - sigm(w·x̃)] x̃x̃ᵀ.",
 )
@@ -117,8 +122,8 @@ def sigm_neuron(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-relu-neuron",
-    seed="003",
+    id="sun-nielsen-relu-neuron",
+    source="Sun, Nielsen 2017",
     equation="table 1, (2), (8)",
     statement="A relu neuron has g = [ι + (1-ι) sigm((1-ι)w·x̃/ω)]² x̃x̃ᵀ.",
 )
@@ -128,8 +133,8 @@ def relu_neuron(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-elu-neuron",
-    seed="003",
+    id="sun-nielsen-elu-neuron",
+    source="Sun, Nielsen 2017",
     equation="table 1, (3), (8)",
     statement="An elu neuron has g = x̃x̃ᵀ where w·x̃ ≥ 0, and (α exp(w·x̃))² x̃x̃ᵀ elsewhere.",
 )
@@ -139,8 +144,8 @@ def elu_neuron(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-linear-layer",
-    seed="003",
+    id="sun-nielsen-linear-layer",
+    source="Sun, Nielsen 2017",
     equation="table 1, 2.5",
     statement="A linear layer has the metric diag[x̃x̃ᵀ, …, x̃x̃ᵀ].",
 )
@@ -152,8 +157,8 @@ def linear_layer(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-density-of-a-linear-layer",
-    seed="003",
+    id="sun-nielsen-density-of-a-linear-layer",
+    source="Sun, Nielsen 2017",
     equation="2.5, ln p(y)",
     statement="ln p(y) of a linear layer has the constant -½ ln 2π.",
 )
@@ -175,8 +180,8 @@ def density_of_a_linear_layer(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-non-linear-layer",
-    seed="003",
+    id="sun-nielsen-non-linear-layer",
+    source="Sun, Nielsen 2017",
     equation="table 1, 2.6",
     statement="A non-linear layer with independent outputs is block diagonal with its neurons' metrics.",
 )
@@ -192,13 +197,13 @@ def non_linear_layer(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-softmax-layer",
-    seed="003",
+    id="sun-nielsen-softmax-layer",
+    source="Sun, Nielsen 2017",
     equation="(10)",
     statement="A soft-max layer has the blocks (δ_ij η_i - η_iη_j) x̃x̃ᵀ.",
 )
 def softmax_layer(level: Level) -> Measurement:
-    """Enumerate the classes; and find the rank, which the seed does not mention."""
+    """Enumerate the classes; and find the rank, which the paper does not mention."""
     W, _, inputs = _numbers(level)
     errors = []
     for x in inputs:
@@ -244,8 +249,8 @@ def _printed(hidden: str, W: Any, C: Any, x: Any) -> Any:
 
 
 @claim(
-    id="003-two-layers",
-    seed="003",
+    id="sun-nielsen-two-layers",
+    source="Sun, Nielsen 2017",
     equation="(12)",
     statement="Two layers have the blocks G_ij = Σ_l c_il c_jl ν_f(c_l,h) ν_f(w_i,x) ν_f(w_j,x) x̃x̃ᵀ.",
 )
@@ -280,8 +285,8 @@ def two_layers(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-two-relu-layers",
-    seed="003",
+    id="sun-nielsen-two-relu-layers",
+    source="Sun, Nielsen 2017",
     equation="2.8, last sentence",
     statement="For two relu layers with Gaussian outputs the proof is very similar.",
 )
@@ -300,8 +305,8 @@ def two_relu_layers(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-full-rank",
-    seed="003",
+    id="sun-nielsen-full-rank",
+    source="Sun, Nielsen 2017",
     equation="2.1, last sentence",
     statement="At least dim(w) samples are needed to make g(w) full rank.",
 )
@@ -320,8 +325,8 @@ def full_rank(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-informative-inputs",
-    seed="003",
+    id="sun-nielsen-informative-inputs",
+    source="Sun, Nielsen 2017",
     equation="2.1",
     statement="The metric is a covariance weighted towards inputs in the linear region of tanh, the ambiguous ones.",
 )
@@ -345,8 +350,8 @@ def informative_inputs(level: Level) -> Measurement:
 
 
 @claim(
-    id="003-theorem-3",
-    seed="003",
+    id="sun-nielsen-theorem-3",
+    source="Sun, Nielsen 2017",
     equation="Theorem 3, (13)",
     statement="The joint Fisher matrix of a factorable network is block diagonal with the blocks E[g(θ_l)].",
 )

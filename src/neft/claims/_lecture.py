@@ -1,4 +1,4 @@
-"""The statements of seed 004, the lecture on wide networks: first layer, two layers, deep ones."""
+"""The statements of the lecture on wide networks: first layer, two layers, deep ones."""
 
 import functools
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def _slope(x: Sequence[float] | np.ndarray, y: np.ndarray, error: np.ndarray) ->
 
 
 @claim(
-    id="004-first-layer-gaussian",
-    seed="004",
+    id="lecture-first-layer-gaussian",
+    source="lecture",
     equation="2. One-Layer Neural Networks, p(z¹)",
     statement="Preactivations of the first layer are exactly Gaussian with variance C_b + C_W |x|²/n_0.",
 )
@@ -89,8 +89,8 @@ def first_layer_gaussian(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-neurons-independent",
-    seed="004",
+    id="lecture-neurons-independent",
+    source="lecture",
     equation="2. and 3., 'neurons don't talk to each other'",
     statement="Neurons are statistically independent in the first layer, and dependent from the second on.",
 )
@@ -127,8 +127,8 @@ def _jacobians(net: MLP) -> Any:
 
 
 @claim(
-    id="004-first-layer-ntk",
-    seed="004",
+    id="lecture-first-layer-ntk",
+    source="lecture",
     equation="2. One-Layer Neural Networks, H¹",
     statement="The NTK of a one-layer network is deterministic, δ_ij (λ_b + λ_W |x|²/n_0), and frozen in training.",
 )
@@ -152,8 +152,8 @@ def first_layer_ntk(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-first-layer-dntk",
-    seed="004",
+    id="lecture-first-layer-dntk",
+    source="lecture",
     equation="2. One-Layer Neural Networks, dH¹ = ddH¹ = 0",
     statement="The dNTK and all higher differentials of a one-layer network vanish: no representation learning.",
 )
@@ -173,8 +173,8 @@ def first_layer_dntk(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-ntk-forward",
-    seed="004",
+    id="lecture-ntk-forward",
+    source="lecture",
     equation="4. Deep Neural Networks, NTK forward equation",
     statement="H' = δ (λ_b + λ_W Σσ²/n) + Σ W W σ' σ' H, for every draw.",
 )
@@ -199,8 +199,8 @@ def ntk_forward(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-width-scaling",
-    seed="004",
+    id="lecture-width-scaling",
+    source="lecture",
     equation="3. Two-Layer Neural Networks, 'width-scaling was important'",
     statement="Var W = C_W/n keeps the variance of a preactivation finite as the width grows.",
 )
@@ -245,8 +245,8 @@ def _power_in_width(order: int, level: Level, quick: int) -> tuple[float, float,
 
 
 @claim(
-    id="004-four-point",
-    seed="004",
+    id="lecture-four-point",
+    source="lecture",
     equation="3. Two-Layer Neural Networks, connected four-point",
     statement="The connected four-point function of the second layer is V/n.",
 )
@@ -260,8 +260,8 @@ def four_point(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-six-point",
-    seed="004",
+    id="lecture-six-point",
+    source="lecture",
     equation="3. Two-Layer Neural Networks, connected six-point",
     statement="The connected six-point function of the second layer is O(1/n²).",
 )
@@ -275,8 +275,8 @@ def six_point(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-recursions",
-    seed="004",
+    id="lecture-recursions",
+    source="lecture",
     equation="4. Deep Neural Networks and 'Similarly for A, B, D, F, P, Q, R, S, T, U'",
     statement="The recursions of K, Θ, V and of the tensors of NTK, dNTK and ddNTK hold to leading order in 1/n.",
 )
@@ -294,8 +294,8 @@ def recursions(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-dntk-order",
-    seed="004",
+    id="lecture-dntk-order",
+    source="lecture",
     equation="3. Two-Layer Neural Networks, E[dH z] = O(1/n), E[ddH] = O(1/n)",
     statement="dNTK and ddNTK enter the statistics at order 1/n.",
 )
@@ -317,8 +317,8 @@ def dntk_order(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-depth-over-width",
-    seed="004",
+    id="lecture-depth-over-width",
+    source="lecture",
     equation="4. Deep Neural Networks, O(L/n)",
     statement="At criticality the corrections grow like L/n.",
 )
@@ -346,8 +346,8 @@ def depth_over_width(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-step-expansion",
-    seed="004",
+    id="lecture-step-expansion",
+    source="lecture",
     equation="1. Neural Networks 101, Taylor expansion of a step",
     statement="A step changes z by -ηHε + η² dH εε/2 - η³ ddH εεε/6 + O(η⁴), contracted over outputs and samples.",
 )
@@ -385,8 +385,8 @@ def step_expansion(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-one-layer-training",
-    seed="004",
+    id="lecture-one-layer-training",
+    source="lecture",
     equation="2. One-Layer Neural Networks, linear dynamics and z*",
     statement="A trained one-layer network is z* = z - H H⁻¹ (z - y), whatever the algorithm's step.",
 )

@@ -1,4 +1,4 @@
-"""The package's ledger: the claims of every seed, loaded when somebody asks for them."""
+"""The package's ledger: the claims of every source, loaded when somebody asks for them."""
 
 import functools
 import importlib
@@ -9,7 +9,7 @@ from ._outcome import Ledger
 from ._registry import Registry
 
 _registry = Registry()
-# One per seed or group of seeds; each registers its claims when it is imported
+# One per source or group of sources; each registers its claims when it is imported
 _MODULES = (
     "_action",
     "_action_data",
@@ -27,7 +27,7 @@ claim = _registry.claim
 def ledger() -> tuple[Claim, ...]:
     """All claims, sorted by id.
 
-    >>> "004-six-point" in {claim.id for claim in ledger()}
+    >>> "lecture-six-point" in {claim.id for claim in ledger()}
     True
     """
     return _filled().ledger()

@@ -1,9 +1,10 @@
 """What running a claim gives."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from .._result import Made, Result, result
 from ._claim import FAILED
+from ._older import current_outcome
 
 
 @result
@@ -15,7 +16,7 @@ class Outcome(Result):
     """
 
     id: str
-    seed: str
+    source: str
     equation: str
     statement: str
     level: Literal["quick", "full"]
@@ -28,6 +29,10 @@ class Outcome(Result):
     command: str
     made: Made
     date: str | None = None
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return current_outcome(fields)
 
 
 @result

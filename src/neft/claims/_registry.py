@@ -9,6 +9,7 @@ from .. import _check
 from .._progress import track
 from .._result import Made
 from ._claim import FAILED, LEVELS, Claim, Level, Measurement
+from ._older import current_id
 from ._outcome import Ledger, Outcome
 
 Test = Callable[[Level], Measurement]
@@ -18,7 +19,7 @@ class Registry:
     """A set of claims with distinct ids. The package has one; a test makes its own.
 
     >>> registry = Registry()
-    >>> @registry.claim(id="sum", seed="000", equation="1", statement="1 + 1 = 2")
+    >>> @registry.claim(id="sum", source="a book", equation="1", statement="1 + 1 = 2")
     ... def test(level):
     ...     return Measurement(verdict="holds", summary="Counted.", values={"sum": 1 + 1})
     >>> registry.check().outcomes[0].verdict
@@ -28,13 +29,13 @@ class Registry:
     def __init__(self):
         self._claims: dict[str, Claim] = {}
 
-    def claim(self, *, id: str, seed: str, equation: str, statement: str) -> Callable[[Test], Test]:
+    def claim(self, *, id: str, source: str, equation: str, statement: str) -> Callable[[Test], Test]:
         """Decorator that registers a test function under an id; the function itself comes back unchanged."""
 
         def register(test: Test) -> Test:
             if id in self._claims:
                 raise ValueError(f"id is {id!r}, but a claim of that id is registered already.")
-            self._claims[id] = Claim(id=id, seed=seed, equation=equation, statement=statement, test=test)
+            self._claims[id] = Claim(id=id, source=source, equation=equation, statement=statement, test=test)
             return test
 
         return register
@@ -59,7 +60,7 @@ class Registry:
         )
 
     def _named(self, ids: Iterable[str]) -> tuple[Claim, ...]:
-        wanted = set(ids)
+        wanted = {id if id in self._claims else current_id(id) for id in ids}
         unknown = sorted(wanted - self._claims.keys())
         if unknown:
             known = _check.closest(unknown[0], self._claims) if self._claims else ": the ledger is empty"
@@ -80,7 +81,7 @@ def _run(claim: Claim, level: Level) -> Outcome:
         verdict, summary, values, correction, data = FAILED, f"{type(error).__name__}: {reason}", {}, None, None
     return Outcome(
         id=claim.id,
-        seed=claim.seed,
+        source=claim.source,
         equation=claim.equation,
         statement=claim.statement,
         level=level,

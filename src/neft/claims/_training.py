@@ -1,4 +1,4 @@
-"""The statements of seed 004 about trained networks: linear dynamics, z*, its mean, and infinite width."""
+"""The statements of the lecture about trained networks: linear dynamics, z*, its mean, and infinite width."""
 
 import jax
 import numpy as np
@@ -42,8 +42,8 @@ def _one_layer(draws: int, steps: int, seed: int) -> tuple[np.ndarray, np.ndarra
 
 
 @claim(
-    id="004-one-layer-dynamics",
-    seed="004",
+    id="lecture-one-layer-dynamics",
+    source="lecture",
     equation="2. One-Layer Neural Networks, linear dynamics",
     statement="A step moves the outputs of one layer by -ηH(z - y) exactly, so T steps leave (1-ηH)^T of z - y.",
 )
@@ -66,8 +66,8 @@ def one_layer_dynamics(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-one-layer-statistics",
-    seed="004",
+    id="lecture-one-layer-statistics",
+    source="lecture",
     equation="2. One-Layer Neural Networks, p(z, H) → p(z*)",
     statement="Over the ensemble of one-layer networks E[z*] = H H⁻¹ y on test inputs, and z* is Gaussian around it.",
 )
@@ -106,8 +106,8 @@ def one_layer_statistics(level: Level) -> Measurement:
 
 
 @claim(
-    id="004-infinite-width-training",
-    seed="004",
+    id="lecture-infinite-width-training",
+    source="lecture",
     equation="2. One-Layer Neural Networks, 'same trivial statistics for infinite width at any fixed depth'",
     statement="As the width n grows, trained deep networks approach z - H H⁻¹(z - y) with a frozen kernel, like 1/√n.",
 )

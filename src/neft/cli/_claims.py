@@ -15,7 +15,7 @@ def claims(
     level: Annotated[str, typer.Option("--level", help="quick (seconds) or full (minutes, on full data).")] = "quick",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the outcomes of level full in the package.")] = False,
 ) -> None:
-    """Test what the seeds claim, and print the verdicts: holds, corrected, refuted or depends.
+    """Test what the sources of the theories claim, and print the verdicts: holds, corrected, refuted or depends.
 
     The exit code is 1 when a test gave no verdict, or another one than the full test did.
 

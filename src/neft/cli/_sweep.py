@@ -25,10 +25,13 @@ def sweep(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The sweep's folder; made, or gone on with.", show_default=False)
+        Path | None, typer.Option("--out", help="The sweep's folder; created, or resumed.", show_default=False)
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The seed's experiment at reduced size, on the bundled Fashion-MNIST.")
+        bool,
+        typer.Option(
+            "--quick", help="The experiment of Sun, Nielsen 2017 at reduced size, on the bundled Fashion-MNIST."
+        ),
     ] = False,
     workers: Annotated[int, typer.Option("--workers", help="Processes on this machine.")] = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what failed.")] = False,
@@ -41,10 +44,10 @@ def sweep(
     tls_key: Annotated[str | None, _cluster("--tls-key", "The key of --tls-cert.")] = None,
     timeout: Annotated[float, _cluster("--timeout", "Seconds to wait for the scheduler (default 10).")] = 10.0,
 ) -> None:
-    """Run a sweep, or go on with it; look at one with status, draw it with plot (into FOLDER/figures).
+    """Run or resume a sweep; look at one with status, draw it with plot (into FOLDER/figures).
 
-    SPEC.toml may be a name: seed003 is the seed's experiment on full MNIST. The exit code is 1 where a configuration
-    failed.
+    SPEC.toml may be a name: sun-nielsen is the experiment of Sun, Nielsen 2017 on full MNIST. The exit code is 1 when a
+    configuration failed.
 
     Example: neft sweep --quick --out sweep, then neft sweep plot sweep
     """
@@ -68,7 +71,7 @@ def sweep(
         tls={name: value for name, value in tls.items() if value is not None},
         timeout=timeout,
         retry=retry,
-        tell=None if quiet or not sys.stderr.isatty() else lambda status: print(status.line(), file=sys.stderr),
+        callback=None if quiet or not sys.stderr.isatty() else lambda status: print(status.line(), file=sys.stderr),
     )
     _status(str(out), json, quiet)
     if ended.failed:

@@ -25,19 +25,20 @@ def claims(context: Context) -> str:
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     said = "None were measured for this page, because of --quick." if context.quick else _said(now)
     failed = [o for o in now.values() if o.verdict == ledger.FAILED]
-    by_seed = "".join(
-        table(_table(seed, [claim for claim in every if claim.seed == seed], now, kept), kind="records")
-        for seed in sorted({claim.seed for claim in every})
+    by_source = "".join(
+        table(_table(source, [claim for claim in every if claim.source == source], now, kept), kind="records")
+        for source in dict.fromkeys(claim.source for claim in every)
     )
     return (
         paragraph(
-            f"What the five seeds state, {len(every)} claims, and what testing each of them gave: {told}. Quick tests "
-            "are small and take seconds, full ones use full data and take minutes; those were kept as files. "
+            f"What the sources of neft's theories state, {len(every)} claims, and what testing each of them gave: "
+            f"{told}. Quick tests are small and take seconds; full ones use full data, take minutes, and were kept as "
+            "files. "
             f"{said}"
         )
         + "".join(note(f"The quick test of {id} gave another verdict than its full test.") for id in sorted(differing))
         + "".join(note(f"The test of {o.id} failed. {o.summary}") for o in failed)
-        + by_seed
+        + by_source
     )
 
 
@@ -72,7 +73,7 @@ def _measured(every: tuple[Claim, ...], kept: dict[str, Outcome]) -> dict[str, O
     return found
 
 
-def _table(seed: str, some: list[Claim], now: dict[str, Outcome], kept: dict[str, Outcome]) -> Table:
+def _table(source: str, some: list[Claim], now: dict[str, Outcome], kept: dict[str, Outcome]) -> Table:
     rows = []
     for claim in some:
         evidence, verdict = [], _verdict(claim, now, kept)
@@ -85,7 +86,7 @@ def _table(seed: str, some: list[Claim], now: dict[str, Outcome], kept: dict[str
             evidence.append(f"neft claims {claim.id} tests it.")
         rows.append((claim.id, claim.equation, claim.statement, verdict, " ".join(evidence)))
     columns = ("claim", "where", "statement", "verdict", "evidence")
-    return Table(title=f"Seed {seed}", columns=columns, rows=tuple(rows))
+    return Table(title=source[0].upper() + source[1:], columns=columns, rows=tuple(rows))
 
 
 def _found(outcome: Outcome, verdict: str) -> str:

@@ -186,10 +186,10 @@ def _ledger(ledger: Ledger) -> tuple[Table, ...]:
         return (Table(title="Claims", notes=("The ledger is empty: no claim is registered yet.",)),)
     full = {outcome.id: outcome.verdict for outcome in full_outcomes()}
     rows = tuple(
-        (o.id, o.seed, o.equation, o.verdict, full.get(o.id, "-"), f"{o.seconds:.1f}", o.correction or o.summary)
+        (o.id, o.source, o.equation, o.verdict, full.get(o.id, "-"), f"{o.seconds:.1f}", o.correction or o.summary)
         for o in ledger.outcomes
     )
-    columns = ("claim", "seed", "equation", ledger.level, "kept full", "seconds", "measured")
+    columns = ("claim", "source", "equation", ledger.level, "kept full", "seconds", "measured")
     return (Table(title="Claims", columns=columns, rows=rows),)
 
 
@@ -197,7 +197,7 @@ def _ledger(ledger: Ledger) -> tuple[Table, ...]:
 def _outcome(outcome: Outcome) -> tuple[Table, ...]:
     facts = {
         "statement": outcome.statement,
-        "seed": f"{outcome.seed}, {outcome.equation}",
+        "source": f"{outcome.source}, {outcome.equation}",
         "verdict": outcome.verdict,
         "measured": outcome.summary,
         **({"correction": outcome.correction} if outcome.correction else {}),

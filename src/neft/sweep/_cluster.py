@@ -22,7 +22,7 @@ TLS = ("tls_ca_file", "tls_client_cert", "tls_client_key")
 
 
 def on_cluster(
-    place: Folder, address: str, *, tls: dict[str, str], timeout: float, tell: Callable[[Status], None] | None
+    place: Folder, address: str, *, tls: dict[str, str], timeout: float, callback: Callable[[Status], None] | None
 ) -> None:
     """Do all that is left on the cluster at `address`, also what other runs give up meanwhile."""
     kind = place.plan.specification.kind
@@ -31,7 +31,7 @@ def on_cluster(
         with _connected(address, tls, timeout) as client:
             while left := [c for c in place.configurations if not place.finished(c)]:
                 mine = [c for c in left if claims.take(c.name)]
-                _round(place, client, kind, [c for c in mine if not place.finished(c)], claims, tell)
+                _round(place, client, kind, [c for c in mine if not place.finished(c)], claims, callback)
                 for configuration in mine:
                     claims.release(configuration.name)
                 if not mine:
@@ -47,7 +47,7 @@ async def _sleep() -> None:
     await asyncio.sleep(0.5)
 
 
-def _round(place: Folder, client: Any, kind: str, mine: list[Configuration], claims: Claims, tell: Any) -> None:
+def _round(place: Folder, client: Any, kind: str, mine: list[Configuration], claims: Claims, callback: Any) -> None:
     from distributed import as_completed
     from distributed.scheduler import KilledWorker
 
@@ -73,14 +73,14 @@ def _round(place: Folder, client: Any, kind: str, mine: list[Configuration], cla
         except Exception as error:  # cancelled futures and closed connections have many classes
             raise ValueError(
                 f"the connection to the scheduler was lost with {len(waiting) + 1} configurations under way "
-                f"({type(error).__name__}): run again to go on."
+                f"({type(error).__name__}): run again to resume."
             ) from None
         place.keep(configuration, finished, timing)
         claims.release(configuration.name)
         # The cluster need not keep what is on the disk.
         work.release()
-        if tell is not None:
-            tell(status_of(place))
+        if callback is not None:
+            callback(status_of(place))
 
 
 def _lost(kind: str, configuration: Configuration, error: Exception) -> Finished:

@@ -19,7 +19,7 @@ from ._status import Status, status_of
 _WAIT = 0.5
 """Seconds between two looks at the configurations that others work on."""
 
-Tell = Callable[[Status], None]
+Callback = Callable[[Status], None]
 
 
 def run(
@@ -31,15 +31,15 @@ def run(
     tls: dict[str, str] | None = None,
     timeout: float = 10.0,
     retry: bool = False,
-    tell: Tell | None = None,
+    callback: Callback | None = None,
 ) -> Status:
     """Run a sweep, or what is left of it, and return how it ended.
 
-    Stopped in any way it loses the configurations under way and no others; the same call goes on. Several runs may
+    However it is stopped, it loses only the configurations under way; the same call resumes it. Several runs may
     share a folder. Results depend on the configuration alone.
 
     Args:
-        specification: a `Specification`, the path of a TOML file, or "quick" or "seed003", which come with neft.
+        specification: a `Specification`, the path of a TOML file, or "quick" or "sun-nielsen", which come with neft.
         folder: where the sweep is kept; made if it is not there.
         workers: processes on this machine; 1 is this process itself.
         scheduler: the address of a dask.distributed scheduler, such as "tcp://10.0.0.1:8786", whose workers do the
@@ -48,7 +48,7 @@ def run(
             tls_client_key.
         timeout: seconds to wait for the scheduler.
         retry: whether configurations that failed are run again.
-        tell: called with the status each time that a configuration is finished.
+        callback: called with the status each time that a configuration is finished.
 
     >>> import tempfile
     >>> from neft import sweep
@@ -69,16 +69,16 @@ def run(
     if scheduler is not None:
         from ._cluster import on_cluster
 
-        on_cluster(place, scheduler, tls=tls or {}, timeout=timeout, tell=tell)
+        on_cluster(place, scheduler, tls=tls or {}, timeout=timeout, callback=callback)
     elif workers > 1:
-        _processes(place, workers, tell)
+        _processes(place, workers, callback)
     else:
-        here(place, tell)
+        here(place, callback)
     place.tidy()
     return status_of(place)
 
 
-def here(place: Folder, tell: Tell | None = None) -> None:
+def here(place: Folder, callback: Callback | None = None) -> None:
     """Do all that nobody else does, in this process, and wait for the rest."""
     claims = Claims(place.claims)
     try:
@@ -100,15 +100,15 @@ def here(place: Folder, tell: Tell | None = None) -> None:
                     place.keep(configuration, *compute(kind, configuration.values, place.data(configuration)))
                 finally:
                     claims.release(configuration.name)
-                if tell is not None:
-                    tell(status_of(place))
+                if callback is not None:
+                    callback(status_of(place))
             if not taken:
                 time.sleep(_WAIT)
     finally:
         claims.close()
 
 
-def _processes(place: Folder, count: int, tell: Tell | None) -> None:
+def _processes(place: Folder, count: int, callback: Callback | None) -> None:
     module = known(place.plan.specification.kind).work.__module__
     if module == "__main__":
         raise ValueError(f"kind {place.plan.specification.kind!r} is defined in a script: put it into a module.")
@@ -122,9 +122,9 @@ def _processes(place: Folder, count: int, tell: Tell | None) -> None:
         while any(worker.poll() is None for worker in workers):
             time.sleep(_WAIT)
             done = sum(map(place.finished, place.configurations))
-            if tell is not None and done != seen:
+            if callback is not None and done != seen:
                 seen = done
-                tell(status_of(place))
+                callback(status_of(place))
             if any(worker.poll() for worker in workers):
                 break
         for worker, file in zip(workers, said):
