@@ -1,9 +1,11 @@
+import copy
 import dataclasses
 import json
 import pickle
 import subprocess
 import sys
 from typing import Any
+from xml.etree import ElementTree
 
 import hypothesis.extra.numpy as hnp
 import jax
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from jaxtyping import Float, Int
 
 import neft
-from neft import _result
+from neft import _result, _show
 from neft._result import Made, Result, load, result
 
 
@@ -194,13 +196,189 @@ def test_equality_is_that_of_the_values():
 
 
 def test_text_shows_the_numbers_and_not_what_made_them():
-    assert repr(Part(x=np.array([1.0, 0.25]))) == "Part(x=[1.  , 0.25], n=3)"
+    assert repr(Part(x=np.array([1.0, 0.25]))) == "Part(x=[1, 0.25], n=3)"
     assert repr(Loose(value=1 / 3)) == "Loose(value=0.333333)"
     assert repr(Loose(value={"K": 2 / 3})) == "Loose(value={K: 0.666667})"
-    assert repr(Part(x=np.ones((30, 30)))) == "Part(x=float64 array of shape (30, 30), n=3)"
     assert str(Loose(value=2.0)).splitlines() == ["Loose", "  value  2"]
     card = neft.describe.network(neft.MLP(widths=(3, 4, 2)))
     assert "made" not in repr(card) and "widths" in str(card)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.arange(24) / 3, f"[{', '.join(f'{k / 3:.5g}' for k in range(24))}]"),
+        (np.arange(25.0), "[0, 1, 2, …, 22, 23, 24] (25 numbers from 0 to 24)"),
+        (np.arange(900.0).reshape(30, 30), "[0, 1, 2, …, 897, 898, 899] (30 × 30 numbers from 0 to 899)"),
+        (np.array([[0.5], [1e-9]]), "[[0.5], [1e-09]]"),
+        (np.array([np.inf, -np.inf, np.nan]), "[inf, -inf, nan]"),
+        (np.array([1.0, np.nan, np.inf] * 9), "[1, nan, inf, …, 1, nan, inf] (27 numbers from 1 to 1, 18 not finite)"),
+        (np.full(30, np.nan), "[nan, nan, nan, …, nan, nan, nan] (30 numbers, 30 not finite)"),
+        (np.array([123456, -7]), "[123456, -7]"),
+        (np.array([True, False]), "[True, False]"),
+        (np.zeros(30, bool), "[False, False, False, …, False, False, False] (30 entries)"),
+        (np.array(["<a>", "b"]), "[<a>, b]"),
+        (np.array([1 + 2j]), "[1+2j]"),
+        (np.float32(0.1), "0.1"),
+        (np.array(2.5), "2.5"),
+        (np.zeros((0, 3)), "[] (shape (0, 3))"),
+        (jax.numpy.arange(3.0), "[0, 1, 2]"),
+        ((np.zeros(3), 0.1234567), "([0, 0, 0], 0.123457)"),
+        ((3,), "(3,)"),
+        (tuple(range(100)), f"({', '.join(map(str, range(24)))}, … (100 in all))"),
+        ("σ", "'σ'"),
+        (None, "None"),
+    ],
+)
+def test_every_value_has_a_short_text_with_its_numbers(value, text):
+    assert _show.brief(value) == text
+
+
+def test_the_text_of_large_results_is_bounded():
+    large = np.random.default_rng(0).normal(size=(200, 300))
+    value = Loose(value={str(k): (large, [large] * 50) for k in range(100)})
+    assert len(repr(Part(x=large))) < 200 and "\n" not in repr(Part(x=large))
+    assert len(repr(value)) < 100_000 and len(value._repr_html_()) < 100_000
+    assert len(Part(x=large)._repr_html_()) < 500
+
+
+def test_no_text_of_a_result_is_broken_or_without_numbers():
+    net = neft.MLP(widths=(3, *(8,) * 29, 1), activation="relu", C_W=2.0)
+    stats = neft.width.statistics(net, np.ones(3))
+    assert len(str(stats).splitlines()) == 1 + len(list(stats._shown()))
+    assert "V           [0, 20, 40, …, 540, 560, 580] (30 numbers from 0 to 580)" in str(stats)
+
+
+@result
+class Layers(Result):
+    K: Float[np.ndarray, " layers"]
+    tensors: dict[str, Float[np.ndarray, "layers *samples"] | None]
+    samples: Float[np.ndarray, " samples"]
+    output: Float[np.ndarray, "*times tests outputs"]
+    parts: tuple[Part, ...]
+    points: tuple[Loose, ...]
+    note: str
+    made: Made
+
+
+def layers(**fields):
+    given = {
+        "K": np.array([2.0, 1.5]),
+        "tensors": {"V": np.array([0.0, 1 / 3]), "pair": np.arange(8.0).reshape(2, 2, 2), "R": None},
+        "samples": np.array([5.0, 6.0]),
+        "output": np.array([[0.25], [np.nan]]),
+        "parts": (PART,),
+        "points": (Loose(value=1.0), Loose(value="<b>")),
+        "note": "<script>alert(1)</script> & 'more'",
+        "made": MADE,
+    }
+    return Layers(**(given | fields))
+
+
+def cells(page):
+    """The rows of all tables of some HTML, which must be well-formed, as lists of texts."""
+    rows = ElementTree.fromstring(page).iter("tr")
+    return [["".join(cell.itertext()) for cell in row if cell.tag in ("th", "td")] for row in rows]
+
+
+def test_a_notebook_shows_a_table_with_the_layers_side_by_side():
+    rows = cells(layers()._repr_html_())
+    assert ["layer", "K", "V"] in rows and ["1", "2", "0"] in rows and ["2", "1.5", "0.33333"] in rows
+    assert ["samples", "[5, 6]"] in rows and ["output", "[[0.25], [nan]]"] in rows
+    assert ["", "value"] in rows and ["0", "1"] in rows and ["1", "<b>"] in rows
+    assert not [row for row in rows if row[0] == "made"]
+
+
+def test_what_a_notebook_shows_is_escaped():
+    page = layers(tensors={"<i>": np.zeros(2)})._repr_html_()
+    assert "<script" not in page and "<b>" not in page and "<i>" not in page
+    assert ["note", "<script>alert(1)</script> & 'more'"] in cells(page)
+    assert ["value", "<&>"] in cells(Loose(value="<&>")._repr_html_())
+
+
+def test_a_notebook_shows_what_does_not_exist_and_results_within_results():
+    stats = neft.width.statistics(neft.MLP(widths=(3, 8, 1), activation="relu", C_W=2.0), np.ones(3))
+    rows = cells(stats._repr_html_())
+    assert ["R", "does not exist"] in rows and rows[-2][:2] == ["1", "2"]
+    (outer, *inner) = cells(Nested(part=PART)._repr_html_())
+    assert outer[0] == "part" and ["x", "[1, inf, nan, 0.66667]"] in inner
+
+
+@settings(max_examples=40, **HERE)
+@given(value=wholes)
+def test_every_result_can_be_shown(value):
+    text = "".join(c for c in value._repr_html_() if c >= " ")  # control characters are HTML, but not XML
+    assert cells(text) and value.name is not None and repr(value).startswith("Whole(name=")
+
+
+def test_long_arrays_stand_in_one_line_of_a_notebook():
+    rows = cells(layers(K=np.arange(50.0), tensors={"V": np.arange(50.0)})._repr_html_())
+    assert ["K", "[0, 1, 2, …, 47, 48, 49] (50 numbers from 0 to 49)"] in rows
+
+
+class FakePandas:
+    """What `to_pandas` uses of pandas, to look at without it."""
+
+    def DataFrame(self, columns, index=None):
+        return columns, index
+
+    def Index(self, values, name):
+        return name, list(values)
+
+
+def test_a_result_goes_to_pandas_by_its_layers(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", FakePandas())
+    columns, index = layers().to_pandas()
+    assert index == ("layer", [1, 2])
+    assert list(columns) == ["K", "V", "pair[0, 0]", "pair[0, 1]", "pair[1, 0]", "pair[1, 1]"]
+    np.testing.assert_array_equal(columns["pair[1, 0]"], [2, 6])
+    assert layers().to_pandas("tests")[1] == ("tests", [0, 1])
+    assert layers().to_pandas("samples")[0]["samples"].tolist() == [5, 6]
+    assert layers().to_pandas("points")[0] == {"value": [1.0, "<b>"]}
+    assert "pair[0, 0]" not in layers(tensors={"pair": np.zeros((2, 11, 11))}).to_pandas()[0]
+    with one_sentence("rows is 'layers', but must be one of layer, samples, tests, points."):
+        layers().to_pandas("layers")
+
+
+def test_names_in_two_dictionaries_keep_them_apart(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", FakePandas())
+
+    @result
+    class Two(Result):
+        theory: dict[str, Float[np.ndarray, " layers"]]
+        simulation: dict[str, Float[np.ndarray, " layers"]]
+
+    found = Two(theory={"K": np.zeros(2)}, simulation={"K": np.ones(2), "V": np.ones(2)})
+    assert list(found.to_pandas()[0]) == ["theory K", "simulation K", "V"]
+
+
+def test_a_result_without_arrays_is_one_row(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", FakePandas())
+    assert Loose(value=3).to_pandas() == ([{"value": 3}], None)
+    with one_sentence("rows is 'layer', but must be one of none: it has no arrays."):
+        Loose(value=3).to_pandas("layer")
+
+
+def test_without_pandas_one_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"^to_pandas needs pandas, which is not installed: pip install pandas\.$"):
+        PART.to_pandas()
+
+
+def test_pandas_itself_makes_the_frame():
+    pytest.importorskip("pandas")
+    frame = layers().to_pandas()
+    assert frame.index.name == "layer" and frame.loc[2, "V"] == 1 / 3 and len(frame.columns) == 6
+    assert Part(x=np.array([1.0, np.nan])).to_pandas().x.isna().tolist() == [False, True]
+
+
+def test_estimates_are_counted_in_layers_and_can_be_copied(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", FakePandas())
+    net = neft.MLP(widths=(3, 4, 1), activation="tanh")
+    found = neft.ensemble.estimate(net, np.ones(3), draws=8, key=jax.random.key(0), only=("K",))
+    columns, index = found.to_pandas()
+    assert index == ("layer", [1, 2]) and list(columns) == ["K mean", "K stderr"]
+    assert copy.deepcopy(found) == found
 
 
 @pytest.mark.parametrize(("suffix", "module", "writer"), [("json", json, "dump"), ("npz", np, "savez_compressed")])

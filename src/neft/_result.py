@@ -23,6 +23,7 @@ import numpy as np
 
 from . import _check
 from ._files import writing
+from ._show import brief, to_frame, to_html
 from ._version import __version__
 
 T = TypeVar("T")
@@ -52,6 +53,9 @@ class Result:
     >>> load(path) == made
     True
     """
+
+    _axis: typing.ClassVar[str] = "entry"
+    """What the first axis of the arrays is called whose annotation does not say it; "layers" counts from 1."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -102,10 +106,32 @@ class Result:
         pad = max((len(k) for k, _ in shown), default=0)
         return "\n".join([type(self).__name__, *(f"  {k:<{pad}}  {v}" for k, v in shown)])
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the fields as a table, and arrays of one value per layer side by side as another."""
+        return to_html(self)
+
+    def to_pandas(self, rows: str | None = None) -> Any:
+        """The result as a pandas data frame; pandas must be installed, neft does not bring it.
+
+        Arrays that have their first axis in common become columns, one row for each layer (counted from 1), point or
+        draw; further axes become columns such as "K[0, 1]", unless they are more than 100 numbers per row, which are
+        left out. Results within a result (terms, claims, critical points) give one row each. A result without either
+        gives one row.
+
+        Args:
+            rows: which rows, where a result has several kinds, by the name of the frame's index ("layer", "points");
+                by default layers, and where there are none those with the most columns.
+
+        >>> made = Made.by("example", specification={"width": 3})
+        >>> made.to_pandas().function[0]  # doctest: +SKIP
+        'example'
+        """
+        return to_frame(self, rows)
+
     def _shown(self):
         for field in dataclasses.fields(self):
             if field.name != "made":
-                yield field.name, _brief(getattr(self, field.name))
+                yield field.name, brief(getattr(self, field.name))
 
 
 @result
@@ -312,17 +338,6 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
     return bool(a == b)
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        text = np.array2string(value, precision=5, threshold=12, edgeitems=3, separator=", ")
-        return text if "\n" not in text else f"{value.dtype} array of shape {value.shape}"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {_brief(v)}" for k, v in value.items()) + "}"
-    return repr(value)
 
 
 def _key_data(key: Any) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,8 +52,13 @@ class Estimates(Result):
     draws: int
     made: Made
 
+    _axis: ClassVar[str] = "layers"
+
     def __getattr__(self, name: str) -> Estimate:
-        if name.startswith("_") or name not in self.tensors:
+        # copy and pickle ask an object that has no fields yet.
+        if name.startswith("_") or "tensors" not in vars(self):
+            raise AttributeError(name)
+        if name not in self.tensors:
             raise AttributeError(f"these estimates hold {', '.join(self.tensors)}, but not {name!r}.")
         return self.tensors[name]
 
@@ -64,7 +69,9 @@ class Estimates(Result):
             if estimate.mean.ndim == 1:
                 yield name, ", ".join(f"{m:.5g} ± {e:.2g}" for m, e in zip(estimate.mean, estimate.stderr))
             else:
-                yield name, f"{estimate.mean.shape}, standard errors up to {estimate.stderr.max():.2g}"
+                last, error = estimate.mean[-1], estimate.stderr.max()
+                ends = f"of the output layer between {last.min():.4g} and {last.max():.4g}"
+                yield name, f"{estimate.mean.shape}, {ends}, standard errors up to {error:.2g}"
 
 
 def estimate(

@@ -15,6 +15,7 @@ from .._blocks import block_size, blocks
 from .._files import writing
 from .._network import MLP
 from .._result import Made, Result, result
+from .._show import brief
 from ._descend import by_flow, by_steps, completed, drawn, outputs
 from ._kernels import digest, inputs
 from ._loss import Loss, chosen, prepared, square
@@ -61,7 +62,11 @@ class TrainedEnsemble(Result):
     def _shown(self):
         yield "widths", repr(self.widths)
         yield "draws", f"{len(self.good)}, of which {int((~self.good).sum())} did not get to the end"
-        yield "test", f"outputs of shape {self.test.shape}"
+        yield "start", brief(self.start)
+        yield "test", brief(self.test)
+        if self.good.sum() > 1:
+            yield "mean", brief(self.mean)
+            yield "std", brief(self.std)
 
 
 def ensemble(

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._network import MLP
 from .._result import Made, Result, result
+from .._show import brief
 from ._ensemble import TrainedEnsemble, ensemble
 from ._kernels import inputs, targets
 from ._predict import predict
@@ -51,6 +52,11 @@ class Forecast(Result):
         yield "test inputs", repr(len(self.x_test))
         yield "order", repr(self.order)
         yield "trained networks", repr(0 if self.trained is None else len(self.trained.good))
+        yield "mean", brief(self.mean)
+        yield "std", brief(self.std)
+        if self.trained is not None and self.trained.good.sum() > 1:
+            yield "trained mean", brief(self.trained.mean)
+            yield "trained std", brief(self.trained.std)
 
 
 def forecast(

@@ -14,6 +14,7 @@ from .._activation import Activation
 from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from .._show import brief
 from . import _many_inputs
 from ._one_input import Rates, Tensors, flow, present
 
@@ -58,7 +59,7 @@ class Statistics(Result):
             if value is None:
                 yield name, "does not exist"
             elif value.ndim == 1:
-                yield name, np.array2string(value, precision=5, separator=", ", threshold=12)
+                yield name, brief(value)
             else:
                 ends = f"of the output layer between {value[-1].min():.4g} and {value[-1].max():.4g}"
                 yield name, f"{value.shape}, {ends}"
