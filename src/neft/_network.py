@@ -1,4 +1,4 @@
-"""The network of seed 004: a frozen specification with `init` and `apply`."""
+"""The network of docs/theory/width, eqs. 1-4: a frozen specification with `init` and `apply`."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class Layer(NamedTuple):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MLP:
-    """Specification of a multilayer perceptron (seed 004, lecture 1).
+    """Specification of a multilayer perceptron (docs/theory/width, eqs. 1-4).
 
         z¹ = b¹ + W¹x,    z^{l+1} = b^{l+1} + W^{l+1} σ(z^l),    l = 1..L
 

@@ -107,7 +107,7 @@ def test_alignment_not_counting_makes_a_term_large():
 
 def test_sub_terms_are_the_products_of_the_sums_written_out():
     M, H, E = 3, 4, 2
-    # S_2 and S_3 as the seeds write them; UUWW is Π_αδ E[zz]_γε (Σ_β U_αβ W_βγ)(Σ_ζ U_δζ W_ζε).
+    # S_2 and S_3 as the action notes write them; UUWW is Π_αδ E[zz]_γε (Σ_β U_αβ W_βγ)(Σ_ζ U_δζ W_ζε).
     written = {"cc": (M, M), "UW": (M, H, E), "UWb": (M, H, E), "UWW": (M, H, E, E), "UWc": (M, H, E, M)}
     written |= {"Ubc": (M, H, M), "UUWW": (M, H, E, M, H, E)}
     for name, indices in written.items():

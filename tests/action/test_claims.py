@@ -2,7 +2,7 @@ import pytest
 
 from neft import claims
 
-# What theory.md 3.1 says of the three notes, by test that takes seconds.
+# What docs/theory/action says is wrong in the three notes, by test that takes seconds.
 QUICK = {
     "action-a-s0": "holds",
     "action-a-s1": "holds",

@@ -41,7 +41,7 @@ def _derivatives(key):
 
 
 def _correlators(d, i, j):
-    """Per draw and for neurons i ≠ j: what averages to each tensor over n, axes in theory.md's order."""
+    """Per draw and for neurons i ≠ j: what averages to each tensor over n, axes in the order of docs/theory/width."""
     z, H, dH, ddI, ddII = (d[name] for name in ("z", "H", "dH", "ddI", "ddII"))
     zi, zj, Hij = z[i], z[j], H[i, :, j]
     return {

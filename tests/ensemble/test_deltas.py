@@ -1,4 +1,4 @@
-"""What kinks add, against theory that integrates the deltas (theory.md 2.3)."""
+"""What kinks add, against theory that integrates the deltas (docs/theory/width, section Kinks)."""
 
 import jax
 import numpy as np

@@ -75,7 +75,7 @@ def test_differentials_average_over_all_signs_to_the_full_contractions():
         known, n = Explicit(params, l), NET.widths[l]
         c, e = NET.C_W[l] / n, NET.lambda_W[l] / n
         f, h, d = known.f, known.h, known.d
-        # The averages over Gaussian rows of the forward equations, written out; axes in theory.md's order.
+        # The averages over Gaussian rows of the forward equations, written out; axes in the order of docs/theory/width.
         pulled = np.einsum("md,mppabc->abcd", f, d)
         turned = np.einsum("mmqabc,qd->abcd", d, f)
         F = np.einsum("mb,mpac,pd->abcd", f, h, f)

@@ -1,4 +1,4 @@
-"""A plain NumPy transcription of the published algorithm (seed 003, theory.md section 4), for relu and softmax."""
+"""A plain NumPy transcription of the published algorithm (docs/theory/fisher, eqs. 13-14), for relu and softmax."""
 
 import numpy as np
 

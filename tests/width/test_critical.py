@@ -16,7 +16,7 @@ from neft.width import Asymptotics, Criticality, CriticalPoint, asymptotics, sus
 
 critical = functools.cache(width.critical)
 
-# K*, C_W, C_b and the side that attracts (theory.md 2.4).
+# K*, C_W, C_b and the side that attracts (docs/theory/width, eq. 69).
 HALF_STABLE = {
     "silu": (14.3201736, 1.98800468, 0.55514317, "below"),
     "gelu": (3.5615528, 1.98305826, 0.17292239, "above"),

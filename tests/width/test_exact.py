@@ -1,4 +1,4 @@
-"""The recursions of theory.md 2.1 in 50-digit arithmetic, written again from the page and with averages of mpmath."""
+"""The recursions of docs/theory/width, eqs. 20-38, in 50 digits, written again from the page with mpmath."""
 
 import importlib.util
 import sys

@@ -125,8 +125,8 @@ def test_collinear_inputs_of_a_network_without_biases_scale():
 
 @pytest.mark.slow
 def test_relu_is_the_limit_of_smooth_functions():
-    # σ'' counts coincident samples: 1/3 where three meet, 1/2 where two do (theory.md 2.3). Softplus(βz)/β approaches
-    # relu like 1/β, so two values of β tell the limit.
+    # σ'' counts coincident samples: 1/3 where three meet, 1/2 where two do (docs/theory/width, section Kinks).
+    # Softplus(βz)/β approaches relu like 1/β, so two values of β tell the limit.
     exact = statistics(MLP((3, 8, 6, 2), "relu", **HYPER), X[:2], only=("P", "Q", "Theta1"))
     found = []
     for beta in (20.0, 40.0):

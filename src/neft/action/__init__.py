@@ -1,4 +1,4 @@
-"""The action expansion (seeds 000, 001, 002): the loss of a classifier expanded in its parameters."""
+"""The action expansion (docs/theory/action): the loss of a classifier expanded in its parameters."""
 
 from ._alignment import Domination as Domination
 from ._alignment import Elements as Elements

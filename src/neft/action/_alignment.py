@@ -1,4 +1,4 @@
-"""Why some terms dominate: numbers of sub-terms against alignment with the data (seed 001, section 2.4)."""
+"""Why some terms dominate: numbers of sub-terms against alignment with the data (action note B, section 2.4)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Domination(Result):
     """Each monomial at θ beside random θ of equal norms, letter by letter.
 
     `value` is the term at θ, `random` the mean of |term| over `draws` random θ (`spread` its standard deviation),
-    `alignment` their ratio, and `count` the number of sub-terms that seed 001 counts.
+    `alignment` their ratio, and `count` the number of sub-terms that action note B counts.
     """
 
     value: dict[str, float]
@@ -115,7 +115,7 @@ class Elements(Result):
 
 @float64
 def elements(params: Any, data: Any, *, activation: Any = "silu", order: int = 2) -> Elements:
-    """How the elements of J, of UW and UWW, and of their products are distributed (seeds 000 and 001).
+    """How the elements of J, of UW and UWW, and of their products are distributed (action notes A and B).
 
     `order` 1 leaves the tensors with two indices of inputs out.
 

@@ -1,4 +1,4 @@
-"""Everything the seeds look at for one θ on one data set, in one result."""
+"""Everything the action notes look at for one θ on one data set, in one result."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class Convergence(Result):
 
 @result
 class Analysis(Result):
-    """The expansion at θ with the analyses of seeds 000 and 001.
+    """The expansion at θ with the analyses of action notes A and B.
 
     `history` is that of the training, where there was one, and `stops` what gradients say about when to stop it.
     """

@@ -1,4 +1,4 @@
-"""The action to order four in closed form: L[f] + E[κ₂/2 + κ₃/6 + κ₄/24] of the parts of the logits (theory.md 3)."""
+"""The action to order four in closed form: L[f] + E[κ₂/2 + κ₃/6 + κ₄/24] (docs/theory/action, eqs. 3-13)."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ HIGHEST = 4
 
 
 def joint_cumulant(*parts: Any) -> Any:
-    """The joint cumulant of up to four logits under the uniform law on classes: Π and T of theory.md 3, contracted.
+    """The joint cumulant of up to four logits under the uniform law on classes: docs/theory/action, eqs. 6-7.
 
     Shape (n, M) each gives (n,). For one part it is the mean.
     """

@@ -33,7 +33,7 @@ class Term(Result):
 
 @result
 class Expansion(Result):
-    """The action S(tθ) = Σ S_n t^n of f = Uσ(Wz+b)+c (seeds 000 to 002, equation 3).
+    """The action S(tθ) = Σ S_n t^n of f = Uσ(Wz+b)+c (docs/theory/action, eqs. 2-13).
 
     `S` holds S_0 … S_order. `terms` holds each monomial by its letters ("cc", "UW", "UWb", "UUWW") with its share of
     its order; it is empty where only S was asked for. With a homogeneous activation (`one_sided`) the series is that of

@@ -1,4 +1,4 @@
-"""Training the classifier of the seeds: minibatches, early stopping, and a file to go on from."""
+"""Training the classifier of the action: minibatches, early stopping, and a file to resume from."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""The classifier of seeds 000 to 002, f = Uσ(Wz+b) + c, and the samples it is scored on."""
+"""The classifier f = Uσ(Wz+b) + c (docs/theory/action, eq. 1), and the samples it is scored on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The data's side of the expansion: J, Z and their contractions with the parameters (theory.md 3)."""
+"""The data's side of the expansion: J, Z and their contractions with parameters (docs/theory/action, eqs. 8, 15)."""
 
 import functools
 from typing import Any
@@ -23,7 +23,7 @@ class Moments(Result):
     """Moments of the inputs, class against class.
 
     `J[n]` has shape (M, E, …, E) with n axes of inputs: J_αγ… = E[z_γ…]/M - p(α)E[z_γ…|α], so that J[0] = 1/M - p(α).
-    `Z` = E[z]. Seeds 000 and 001 call M times this J, seed 002 this one.
+    `Z` = E[z]. Action notes A and B call M times this J, note C this one.
     """
 
     J: tuple[Float[np.ndarray, "classes ..."], ...]
@@ -89,7 +89,7 @@ def contracted(params: Any, data: Any, order: int) -> Float[np.ndarray, "{order}
 
         Σ_γ J_αγ1..γn Σ_β U_αβ W_βγ1..W_βγn = Σ_β U_αβ (E[(Wz)_β^n]/M - p(α)E[(Wz)_β^n|α])
 
-    Times σ^(n)(0)/n! and summed over α it is the main term of S_{n+1} (seed 001, section 2.5, corrected).
+    Times σ^(n)(0)/n! and summed over α it is the main term of S_{n+1} (docs/theory/action, eq. 14).
 
     >>> theta = dict(U=np.eye(2), c=np.zeros(2), W=np.eye(2), b=np.zeros(2))
     >>> contracted(theta, (np.eye(2), [0, 1]), 1).sum(axis=1)
@@ -122,12 +122,12 @@ def _contracted(theta: Parameters, z: Any, m: Any, order: int) -> Any:
 
 
 def main_terms(params: Any, data: Any, order: int, numbers: np.ndarray) -> np.ndarray:
-    """s_n J UWⁿ summed over classes for n = 0..order: the seeds' main contribution to S_{n+1}."""
+    """s_n J UWⁿ summed over classes for n = 0..order: the notes' main contribution to S_{n+1}."""
     return numbers[: order + 1] * contracted(params, data, order).sum(axis=1)
 
 
 def sub_terms(name: str, classes: int, hidden: int, features: int) -> int:
-    """How many products a monomial's sum runs over when written out, as seed 001 counts them.
+    """How many products a monomial's sum runs over when written out, as action note B counts them.
 
     >>> [f"{sub_terms(name, 10, 2048, 1024):.2g}" for name in ("ccc", "Ubc", "UWc", "UWb", "UWW")]
     ['1e+03', '2e+05', '2.1e+08', '2.1e+07', '2.1e+10']

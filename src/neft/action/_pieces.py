@@ -1,4 +1,4 @@
-"""The logits by monomial: f = c + Σ s_{j+k} C(j+k, j) U(Wz)^j b^k (theory.md 3)."""
+"""The logits by monomial: f = c + Σ s_{j+k} C(j+k, j) U(Wz)^j b^k (docs/theory/action, eq. 5)."""
 
 import math
 from collections.abc import Callable

@@ -63,7 +63,7 @@ class Radius(Result):
 
 @float64
 def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int = 24) -> Radius:
-    """The radius of convergence of the action's series along tθ (theory.md 3).
+    """The radius of convergence of the action's series along tθ (docs/theory/action, eqs. 20-21).
 
     Args:
         params: as for `expand`.

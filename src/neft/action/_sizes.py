@@ -1,4 +1,4 @@
-"""Domination and the power law of the optimized loss, over the sizes of input and model (seed 001, section 2.4)."""
+"""Domination and the power law of the optimized loss, over sizes of input and model (action note B, section 2.4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Early stopping seen from the gradients of the two losses (seed 001, section 3)."""
+"""Early stopping seen from the gradients of the two losses (action note B, section 3)."""
 
 import functools
 from collections.abc import Callable
@@ -21,12 +21,12 @@ _POWER_STEPS = 30
 class Stopping(Result):
     """How training and evaluation losses went, and where each rule would have stopped.
 
-    Histories have one entry per observation: the losses S_T and S_E, ∇S_T·∇S_E (`alignment`, seed 001, equation 7), and
-    ∇S_E·Δθ for the step taken next (`drift`). The stops are the observations at which alignment turns negative and
-    drift positive, `minimum` is that of S_E; None where it did not happen. `trusted` says whether the rule of equation
-    7 may be trusted, and `reason` why: each update is the step size times -∇S_T of the full batch, and the step size
-    stays below 2/λ_max up to the stop, with λ_max the largest curvature of S_T at each observation (`curvature`, empty
-    where the step size is not known).
+    Histories have one entry per observation: the losses S_T and S_E, ∇S_T·∇S_E (`alignment`, docs/theory/action, eq.
+    22), and ∇S_E·Δθ for the step taken next (`drift`). The stops are the observations at which alignment turns negative
+    and drift positive, `minimum` is that of S_E; None where it did not happen. `trusted` says whether the rule
+    ∇S_T·∇S_E = 0 may be trusted, and `reason` why: each update is the step size times -∇S_T of the full batch, and the
+    step size stays below 2/λ_max up to the stop, with λ_max the largest curvature of S_T at each observation
+    (`curvature`, empty where the step size is not known).
 
     All the way up to the stop counts: beyond 2/λ_max the descent swings to and fro across the steepest direction, so
     that alignment changes its sign without any minimum of S_E, and the rule takes its first change of sign. What comes

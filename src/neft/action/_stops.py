@@ -1,4 +1,4 @@
-"""How the early stop moves with the size of the data (seed 001, section 3)."""
+"""How the early stop moves with the size of the data (action note B, section 3)."""
 
 from collections.abc import Sequence
 from typing import Any

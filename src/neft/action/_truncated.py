@@ -1,4 +1,4 @@
-"""The truncated action as a landscape of its own: definiteness, boundedness and gradient flow (seeds 000 and 001)."""
+"""The truncated action as a landscape of its own: definiteness, bounds and gradient flow (action notes A and B)."""
 
 import functools
 import math
@@ -37,7 +37,7 @@ class QuadraticForm(Result):
 
 
 def quadratic_form(classes: int) -> QuadraticForm:
-    """Whether δ/M - 1/M² is definite, for M classes (seeds 000 and 001, section 2.3).
+    """Whether δ/M - 1/M² is definite, for M classes (action notes A and B, section 2.3).
 
     >>> form = quadratic_form(3)
     >>> form.definiteness, len(form.null), [round(float(x), 6) for x in np.abs(form.eigenvalues)]

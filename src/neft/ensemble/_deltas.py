@@ -4,8 +4,8 @@ Every second derivative of the network is linear in σ'' of each neuron, and eve
 at z = κ, E[σ''(z_r) Y] holds jump · p(κ) · E[Y | z_r = κ] for each neuron r. Given the layer below, z_r is Gaussian:
 the neuron is pinned to the kink by moving its incoming weights along the one direction that z_r depends on, the layers
 above are computed again, and the density p(κ) is known. Y holds σ'(z_r) itself, which takes all values across the jump
-with equal weight (theory.md 2.3: 1/3 where it counts twice, 1/2 where it counts once). Neurons of a layer are alike, so
-a few of them stand for all.
+with equal weight (docs/theory/width, section Kinks: 1/3 where it counts twice, 1/2 where it counts once). Neurons of a
+layer are alike, so a few of them stand for all.
 """
 
 import functools

@@ -20,9 +20,10 @@ from ._forward import Kernels
 
 
 class Differentials(NamedTuple):
-    """The correlators of dNTK and ddNTK in theory.md's order of subscripts, averaged over the last weights.
+    """The correlators of dNTK and ddNTK, averaged over the last weights.
 
-    P[0,1,2,3], Q[0,1,2,3], R[0,1,2,3], S[1,2,3,4], T[1,3,2,4], U[1,4,2,3]; l is the first axis.
+    Axes as the subscripts of docs/theory/width, eqs. 42-44: P[0,1,2,3], Q[0,1,2,3], R[0,1,2,3], S[1,2,3,4], T[1,3,2,4],
+    U[1,4,2,3]; l is the first axis.
     """
 
     P: Float[Array, "layers N N N N"]
@@ -130,7 +131,7 @@ def _second(
 def _at_layer(
     signals: Signals, rates: Rates, rows: Array, f: Array, found: tuple[Array, Array], epsilon: float, c: float
 ) -> tuple[Array, ...]:
-    # The samples 0, 1, 2, 3 or 1, 2, 3, 4 of theory.md are a, b, c, d in the order of the tensor's axes.
+    # The samples 0, 1, 2, 3 or 1, 2, 3, 4 of the theory are a, b, c, d in the order of the tensor's axes.
     k = len(rows)
     u, delta = backward(signals, rows)
     v, phi = backward(signals, f)  # the heads σ(z^l) of every sample

@@ -81,13 +81,13 @@ def estimate(
 
     Averages over a layer's own weights are done in closed form, except for traces in P to U, which take random signs;
     the means have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
-    depends on (key, i) alone. What does not exist for an activation with kinks is left out (theory.md 2.3), and what
-    autodiff does not see, the deltas of P and Q or of R, is integrated.
+    depends on (key, i) alone. What does not exist for an activation with kinks is left out (docs/theory/width, section
+    Kinks), and what autodiff does not see, the deltas of P and Q or of R, is integrated.
 
     Args:
         net: the specification.
         x: one input of shape (n_0,), for tensors of shape (L,); or several, (N, n_0), for means of shape (L, N, N) and
-            other tensors of shape (L, N, N, N, N), samples in the order of theory.md's subscripts.
+            other tensors of shape (L, N, N, N, N), samples in the order of subscripts of docs/theory/width, eqs. 39-44.
         draws: number of networks, at least 2.
         key: a JAX key.
         only: names of the tensors wanted; without P to U it is much faster. All by default.
@@ -109,7 +109,7 @@ def estimate(
 
 
 def existing(net: MLP) -> tuple[str, ...]:
-    """Which tensors exist: it depends on the lowest derivative that jumps (theory.md 2.3)."""
+    """Which tensors exist: it depends on the lowest derivative that jumps (docs/theory/width, section Kinks)."""
     lowest = min((kink.order for kink in net.activation.kinks), default=3)
     if lowest == 0:
         return ("K", "V", "K1")

@@ -2,7 +2,7 @@
 
 At each layer the weights of that layer are averaged over exactly, which leaves far less noise than the correlators
 themselves: given the layer before, outputs are Gaussian with covariance G, and the NTK is known up to those weights
-(seed 004, NTK forward equation).
+(docs/theory/width, eq. 9).
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Kernels(NamedTuple):
     """Averages over the weights of layer l, given the network before it, for N inputs; l is the first axis.
 
     G and H are the covariance of a preactivation and the diagonal NTK. FF and BB are the squares that F and B count,
-    without their weight variances, with axes in the order of theory.md's subscripts:
+    without their weight variances, with axes in the order of subscripts of docs/theory/width, eqs. 52-53:
     FF[1,3,2,4] = Σ_jk s_j(1) h_jk(3,4) s_k(2) and BB[1,3,2,4] = Σ_jk h_jk(1,2) h_jk(3,4), h_jk = s_j' H_jk s_k'.
     """
 

@@ -71,7 +71,7 @@ def estimate_model(
 ) -> ModelEstimates:
     """Mean, connected two- and four-point functions and NTK statistics of a model over `draws` initializations.
 
-    For the network of seed 004 with outputs i and j, `two_point[a, i, b, i]` is K_ab + O(1/n),
+    For the network of docs/theory/width, eqs. 1-2, with outputs i and j, `two_point[a, i, b, i]` is K_ab + O(1/n),
     `four_point[a, i, b, i, c, j, d, j]` is V_(ab)(cd)/n and `ntk_covariance` of the same indices A_(ab)(cd)/n. Memory
     is bounded whatever the number of draws, draw i depends on (key, i) alone, and the model runs in its own dtype.
 

@@ -1,4 +1,4 @@
-"""Relative Fisher information (seed 003): metrics of neurons and layers, and the optimizer that follows them."""
+"""Relative Fisher information (docs/theory/fisher): metrics of neurons and layers, and the optimizer that uses them."""
 
 from ._capture import Captures as Captures
 from ._capture import capture as capture

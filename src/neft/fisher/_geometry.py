@@ -1,4 +1,4 @@
-"""What a metric says about the data: its spectrum, and which inputs carry the information (seed 003, section 2.1)."""
+"""What a metric says about the data: its spectrum, and the most informative inputs (Sun, Nielsen 2017, section 2.1)."""
 
 import numpy as np
 from jaxtyping import Float, Int

@@ -1,4 +1,4 @@
-"""The joint Fisher matrix of a small stochastic network by enumeration, and Theorem 3 of seed 003."""
+"""The joint Fisher matrix of a small stochastic network by enumeration, and Theorem 3 of Sun, Nielsen 2017."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ class Joint(Result):
 
 @float64
 def joint(weights: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: bool = False) -> Joint:
-    """The joint Fisher matrix of a network of Bernoulli units, by enumeration (seed 003, Theorem 3 and equation 13).
+    """The joint Fisher matrix of a network of Bernoulli units, by enumeration (docs/theory/fisher, eq. 12).
 
     Args:
         weights: one array of shape (n_l, n_{l-1}+1) for each layer, the bias last.

@@ -1,4 +1,4 @@
-"""The relative Fisher metrics of seed 003's table 1, for one input or averaged over many."""
+"""The relative Fisher metrics of docs/theory/fisher, eqs. 1-11, for one input or averaged over many."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,13 +28,13 @@ def neuron(
     alpha: float = 1.0,
     weights: Any = None,
 ) -> SeparateNeurons:
-    """g(w) = E[ν(w·x̃) x̃x̃ᵀ], the metric of one neuron (seed 003, sections 2.1 to 2.4).
+    """g(w) = E[ν(w·x̃) x̃x̃ᵀ], the metric of one neuron (docs/theory/fisher, eq. 1).
 
     Args:
         activation: "tanh", "sigmoid", "relu", "elu", or any other activation with Gaussian output; see `response`.
         w: weights with the bias last, of shape (d+1,).
         x: one input of shape (d,), or many of shape (N, d).
-        output: "bernoulli" or "gaussian"; by default what the seed takes for the activation.
+        output: "bernoulli" or "gaussian"; by default what Sun, Nielsen 2017 takes for the activation.
         variance: σ² of a Gaussian output.
         omega: ω of the smoothed relu.
         iota: ι of the smoothed relu.
@@ -62,7 +62,7 @@ def nonlinear_layer(
     alpha: float = 1.0,
     weights: Any = None,
 ) -> SeparateNeurons:
-    """diag[E ν(w_i·x̃) x̃x̃ᵀ], the metric of a layer with independent outputs (seed 003, section 2.6).
+    """diag[E ν(w_i·x̃) x̃x̃ᵀ], the metric of a layer with independent outputs (docs/theory/fisher, eq. 7).
 
     W has one row per neuron, the bias last: shape (m, d+1). The rest as in `neuron`.
 
@@ -75,7 +75,7 @@ def nonlinear_layer(
 
 
 def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) -> SeparateNeurons:
-    """diag[E x̃x̃ᵀ, …]/σ², the metric of a linear layer with Gaussian outputs (seed 003, section 2.5).
+    """diag[E x̃x̃ᵀ, …]/σ², the metric of a linear layer with Gaussian outputs (docs/theory/fisher, eq. 8).
 
     It depends on W, of shape (m, d+1), only by its shape: the number m alone does as well.
 
@@ -103,7 +103,7 @@ def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) 
 
 @float64
 def softmax_layer(W: Any, x: Any, *, weights: Any = None) -> CoupledNeurons:
-    """Blocks E[(δ_ij η_i - η_iη_j) x̃x̃ᵀ], η = softmax(Wx̃) (seed 003, equation 10).
+    """Blocks E[(δ_ij η_i - η_iη_j) x̃x̃ᵀ], η = softmax(Wx̃) (docs/theory/fisher, eq. 9).
 
     Always singular: adding the same vector to every row of W changes no probability. W has shape (m, d+1).
 
@@ -136,12 +136,12 @@ def two_layers(
     alpha: float = 1.0,
     weights: Any = None,
 ) -> CoupledNeurons:
-    """The metric of the first of two layers, by what the second one puts out (seed 003, equations 11 and 12 corrected).
+    """The metric of the first of two layers, by what the second one puts out (docs/theory/fisher, eqs. 10-11).
 
         G_ij = E Σ_l c_li c_lj ν_out(c_l·h̃) f'(w_i·x̃) f'(w_j·x̃) x̃x̃ᵀ,    h = f(Wx̃) without noise
 
-    The seed prints ν for f', which is right for tanh and sigmoid only. Gaussian outputs, which it leaves out, and a
-    softmax, where δ_lm η_l - η_lη_m takes the place of δ_lm ν_l, are included.
+    Sun, Nielsen 2017, eq. 12 prints ν for f', which is right for tanh and sigmoid only. Gaussian outputs, which it
+    leaves out, and a softmax, where δ_lm η_l - η_lη_m takes the place of δ_lm ν_l, are included.
 
     Args:
         hidden: the hidden neurons' activation, or a `response`.

@@ -1,4 +1,4 @@
-"""A network with batch normalization after each hidden layer, and the initializer of the seed's experiment."""
+"""A network with batch normalization after each hidden layer, and the initializer of the paper's experiment."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
 
 
 def glorot(net: MLP, key: Array, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
-    """Glorot's uniform initialization: |W| ≤ √(6/(n_{l-1}+n_l)), zero biases (seed 003, section 4).
+    """Glorot's uniform initialization: |W| ≤ √(6/(n_{l-1}+n_l)), zero biases (Glorot, Bengio 2010).
 
     >>> glorot(MLP(widths=(3, 3)), jax.random.key(0))[0].b.tolist()
     [0.0, 0.0, 0.0]
@@ -50,7 +50,7 @@ def glorot(net: MLP, key: Array, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class BatchNormalized:
-    """A network whose hidden outputs σ(z) are normalized over the batch (seed 003, figures 2 and 4).
+    """A network whose hidden outputs σ(z) are normalized over the batch (Sun, Nielsen 2017, figures 2 and 4).
 
     Its parameters are (Layer, Norm, Layer, Norm, …, Layer). `preactivations` in training takes the batch's own
     moments; a prediction takes the moments that `moments` finds on a large part of the training set.

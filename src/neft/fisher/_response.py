@@ -1,7 +1,7 @@
 """What a neuron answers: its mean, the slope of the mean, and the Fisher information ν of its output.
 
 The output y of a neuron has the mean f(t) at t = w·x̃, and ν(t) is the Fisher information of y about t, so that the
-neuron's metric is ν x̃x̃ᵀ (seed 003, table 1).
+neuron's metric is ν x̃x̃ᵀ (docs/theory/fisher, eqs. 1-6).
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ Points = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 OUTPUTS = ("bernoulli", "gaussian")
 _BERNOULLI = ("tanh", "sigmoid")
 TABLE = ("tanh", "sigmoid", "relu", "elu")
-"""The neurons of seed 003's table 1; relu is the smoothed one."""
+"""The neurons of Sun, Nielsen 2017, table 1; relu is the smoothed one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Response:
         return _MEANS[self.name](self, jnp.asarray(t))
 
     def slope(self, t: Points) -> Float[Array, "*shape"]:
-        """f'(t) (seed 003, equations 2 and 3)."""
+        """f'(t) (docs/theory/fisher, eqs. 5-6)."""
         if self.function is not None:
             return self.function.derivative(1)(t)
         return _SLOPES[self.name](self, jnp.asarray(t))

@@ -72,7 +72,7 @@ def rngd(
     neuron: str | Response | None = None,
     omega: float | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Relative natural gradient descent, w ← w - η G⁻¹ ∂E/∂w (seed 003), as an optax transformation.
+    """Relative natural gradient descent, w ← w - η G⁻¹ ∂E/∂w, for optax (docs/theory/fisher, eqs. 13-14).
 
         G ← (1-λ)G + λ mean_batch(ν x̃x̃ᵀ)   every `update_every` steps, from the identity
         G⁻¹ is made anew, with damping,      every `refresh_every` steps; until then it is the identity

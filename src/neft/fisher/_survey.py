@@ -28,7 +28,7 @@ def survey(
     C_b: float = 0.0,
     seed: int = 0,
 ) -> Geometry:
-    """The geometry of one of seed 003's subsystems on a data set, with Gaussian weights of variance C_W/fan-in.
+    """The geometry of a subsystem of Sun, Nielsen 2017 on a data set, with Gaussian weights of variance C_W/fan-in.
 
     Args:
         data: where the inputs come from.

@@ -1,4 +1,4 @@
-"""Classification as the seed's experiment has it: the split of the data, the cost, and its compiled loops."""
+"""Classification as in the experiment of Sun, Nielsen 2017: the split of the data, the cost, and its compiled loops."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ class Parts(NamedTuple):
 
 
 def split(data: Dataset, test: Dataset | None, seed: int) -> Parts:
-    """All examples shuffled and cut 5 : 1 : 1, as the seed cuts MNIST into 50,000, 10,000 and 10,000."""
+    """All examples shuffled and cut 5 : 1 : 1, as Sun, Nielsen 2017 cuts MNIST into 50,000, 10,000 and 10,000."""
     x = data.x if test is None else np.concatenate([data.x, test.x])
     y = data.y if test is None else np.concatenate([data.y, test.y])
     order = np.random.default_rng(seed).permutation(len(x))

@@ -115,7 +115,7 @@ def train(
     until: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Training:
-    """Train a classifier by one optimizer, as the seed's experiment does (seed 003, section 4).
+    """Train a classifier by one optimizer, as in the experiment of Sun, Nielsen 2017, section 4.
 
     Args:
         data: the examples; with `test` put together, shuffled, and cut into training, validation and test part, 5:1:1.

@@ -15,7 +15,7 @@ from .._result import Made, Result, result
 
 @result
 class Whitening(Result):
-    """z = (x - μ)US with the covariance UΛUᵀ of the inputs and S = (Λ+ε)^{-½} (theory.md, section 4).
+    """z = (x - μ)US with the covariance UΛUᵀ of the inputs and S = (Λ+ε)^{-½} (docs/theory/fisher, eqs. 15-16).
 
     A gradient step of size η in the whitened first layer is the step that preconditions (W, b) by E[x̃x̃ᵀ] +
     ε diag(1, …, 1, 0): the ordinary metric with the bias undamped. Call it on inputs; `enter` and `leave` take

@@ -1,4 +1,4 @@
-"""Averages over one, two and up to four correlated Gaussian variables (theory.md 2.1, 2.2, 2.5)."""
+"""Averages over one, two and up to four correlated Gaussian variables (docs/theory/width, eqs. 60-61, 75)."""
 
 from ._accuracy import AccuracyWarning as AccuracyWarning
 from ._derivatives import pair_derivatives as pair_derivatives

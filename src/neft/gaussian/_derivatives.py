@@ -1,10 +1,10 @@
 """Averages of derivatives of any order over pairs of Gaussian variables, with the deltas at kinks integrated.
 
 A kernel ⟨σ(z_a)σ(z_b)⟩ is a smooth function of a covariance that is not singular even where σ has kinks, and averages
-of derivatives of σσ are derivatives of that function (theory.md 2.2). Where σ has kinks, the derivative beyond the
-one that jumps has a delta, which is integrated, and the derivatives beyond that one are moved on the Gaussian, as
-Hermite polynomials of two independent coordinates. Where two variables are aligned, some of the averages diverge and
-only a sum of them exists: see `aligned_pair`.
+of derivatives of σσ are derivatives of that function (docs/theory/width, eq. 60). Where σ has kinks, the derivative
+beyond the one that jumps has a delta, which is integrated, and the derivatives beyond that one are moved on the
+Gaussian, as Hermite polynomials of two independent coordinates. Where two variables are aligned, some of the averages
+diverge and only a sum of them exists: see `aligned_pair`.
 """
 
 import functools

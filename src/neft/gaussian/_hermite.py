@@ -1,4 +1,7 @@
-"""Hermite expansions: ⟨f(z₁) f(z₂)⟩ = Σ_k a_k(K1) a_k(K2) ρ^k with a_k(K) = ⟨He_k(z/√K) f(z)⟩/√k! (theory.md 2.5)."""
+"""Hermite expansions: ⟨f(z₁) f(z₂)⟩ = Σ_k a_k(K1) a_k(K2) ρ^k with a_k(K) = ⟨He_k(z/√K) f(z)⟩/√k!.
+
+This is docs/theory/width, eq. 75.
+"""
 
 import functools
 import math

@@ -47,7 +47,8 @@ def products(
     """⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c) σ^(s)(z_d)⟩ for all a, b, c, d and each pattern (p, q, r, s), in float64.
 
     Every pattern of k ≤ 4 derivative orders gives an array of shape (N,)*k, axes in the order of the pattern. K may be
-    singular: repeated and collinear inputs are ordinary. Derivatives are taken almost everywhere (theory.md 2.2, 2.5).
+    singular: repeated and collinear inputs are ordinary. Derivatives are taken almost everywhere (docs/theory/width,
+    eq. 60).
 
     Args:
         activation: an activation, its name, or a function.

@@ -79,8 +79,8 @@ def moment(
 ) -> Float[np.ndarray, "*shape"]:
     """⟨z^z σ^s σ'^s1 σ''^s2 σ'''^s3⟩ over z ~ N(0, K), with the deltas at the activation's kinks integrated exactly.
 
-    Where a product does not exist (two deltas at one kink, or the derivative of one) a ValueError says so (theory.md
-    2.3).
+    Where a product does not exist (two deltas at one kink, or the derivative of one) a ValueError says so
+    (docs/theory/width, section Kinks).
 
     >>> float(moment("relu", Powers(s1=2), 3.0))
     0.5
@@ -128,7 +128,8 @@ def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
     """The (position, weight) of each delta function in the integrand; a ValueError where the product does not exist.
 
     At a kink where σ^(q) jumps, σ^(q+1) holds a delta. The product σ^(q)^p σ^(q+1) is the derivative of
-    σ^(q)^(p+1)/(p+1), so its delta weighs the jump of that, whatever smooth functions approach σ (theory.md 2.3).
+    σ^(q)^(p+1)/(p+1), so its delta weighs the jump of that, whatever smooth functions approach σ (docs/theory/width,
+    eq. 65).
 
     >>> deltas(activation("hard_tanh"), Powers(s=1, s1=2, s2=1))
     ((-1.0, -0.3333333333333333), (1.0, -0.3333333333333333))

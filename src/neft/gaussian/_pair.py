@@ -42,7 +42,7 @@ def pair(
     (N, M): what depends on one variable only is then done N + M times. Closed forms are used where they exist (linear,
     quadratic, relu, leaky_relu, erf, sin, gelu), else a Hermite expansion with as many terms as K and ρ ask for, and
     quadrature for the pairs that would need too many. Derivatives are taken almost everywhere, without deltas
-    (theory.md 2.5).
+    (docs/theory/width, eq. 75).
 
     Args:
         activation: an activation, its name, or a function.

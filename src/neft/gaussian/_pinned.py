@@ -22,7 +22,7 @@ def pinned_products(
     """What the deltas in σ^(order)(z_o) add to ⟨σ^(order)(z_o) σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c)⟩; axes o, a, b, c.
 
     The pattern (p, q, r) holds derivatives that jump at most. Where samples coincide, a delta meets jumps of the
-    others, and all of them are crossed together: the limit of smooth functions (theory.md 2.3).
+    others, and all of them are crossed together: the limit of smooth functions (docs/theory/width, section Kinks).
     """
     result = np.zeros((len(K),) * 4)
     for o in range(len(K)):

@@ -1,4 +1,4 @@
-"""Pictures of sweeps: the seed's figures 1-4, and the headline number of any other kind of work."""
+"""Pictures of sweeps: figures 1-4 of Sun, Nielsen 2017, and the headline number of any other kind of work."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ._style import look, panel, styled
 def learning_curves(found: Experiments, architecture: str) -> Figure:
     """Training cost and validation accuracy of all seeds (thin) with their mean, against epochs and CPU seconds.
 
-    As in the seed's figures 1-4, each optimizer is at its best learning rate by validation accuracy.
+    As in figures 1-4 of Sun, Nielsen 2017, each optimizer is at its best learning rate by validation accuracy.
     """
     shown = [one for one in found.best if one.architecture == architecture]
     if not shown:

@@ -88,7 +88,7 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
         ]
         shown.append(
             Table(
-                title="Tensors of the output layer, subscripts in the order of theory.md",
+                title="Tensors of the output layer, subscripts in the order of docs/theory/width",
                 columns=("inputs", *fours),
                 rows=tuple(rows),
                 notes=(*notes, *(["Of the first two inputs; --out or --json has all."] if N > 2 else [])),

@@ -93,8 +93,8 @@ def action(
 ) -> dict[str, Any]:
     """The loss against H = `hidden` and E = `inputs` (images averaged to so many), with the orders S_n at the best θ.
 
-    Returns the losses and the accuracy of the best epoch, and `S` of shape (order + 1,) on the test split (seeds 000
-    and 001).
+    Returns the losses and the accuracy of the best epoch, and `S` of shape (order + 1,) on the test split (action notes
+    A and B).
     """
     from .. import action as theory
 

@@ -1,4 +1,4 @@
-"""The kind `train`: the seed's experiment, all seeds of a configuration in one program."""
+"""The kind `train`: the experiment of Sun, Nielsen 2017, all seeds of a configuration in one program."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def train(
     first_seed: int = 0,
     split: int = 0,
 ) -> dict[str, Any]:
-    """The curves of `seeds` trainings (seed 003, section 4), which differ in initial weights and order of examples.
+    """Curves of `seeds` trainings (Sun, Nielsen 2017, section 4) that differ in initial weights and order of the data.
 
     The arguments are those of `neft.fisher.train`; `split` is the seed by which the data is cut 5:1:1, the same for
     all. Returns `epochs` of shape (points,), costs and accuracies on the training and validation part of shape

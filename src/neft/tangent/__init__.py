@@ -1,4 +1,4 @@
-"""Tangent kernels of any JAX model: NTK, dNTK and ddNTK of one network (seed 004, 1. Neural Networks 101)."""
+"""Tangent kernels of any JAX model: NTK, dNTK and ddNTK of one network (docs/theory/width, eqs. 5-8)."""
 
 from ._higher import ddntk as ddntk
 from ._higher import dntk as dntk

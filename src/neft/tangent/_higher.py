@@ -20,9 +20,10 @@ from ._flat import Flat, Model, flat, samples
 
 
 def dntk(f: Model | MLP, params: Any, x: Any, rates: Any = None) -> Float[Array, "N N N O O O"]:
-    """dH_{ijk}(a, b, c) = Σ λλ d²z_i(a)/dθ₁dθ₂ dz_j(b)/dθ₁ dz_k(c)/dθ₂, axes (a, b, c, i, j, k) (seed 004, dNTK).
+    """dH_{ijk}(a, b, c) = Σ λλ d²z_i(a)/dθ₁dθ₂ dz_j(b)/dθ₁ dz_k(c)/dθ₂ (docs/theory/width, eq. 6).
 
-    Arguments as in `ntk`. The result holds (N·O)³ numbers; for larger models contract with `products`.
+    Axes are (a, b, c, i, j, k). Arguments as in `ntk`. The result holds (N·O)³ numbers; for larger models contract with
+    `products`.
 
     >>> net = MLP(widths=(2, 4, 1))
     >>> dntk(net, net.init(jax.random.key(0)), jnp.ones((3, 2))).shape
@@ -35,7 +36,7 @@ def dntk(f: Model | MLP, params: Any, x: Any, rates: Any = None) -> Float[Array,
 def ddntk(
     f: Model | MLP, params: Any, x: Any, rates: Any = None
 ) -> tuple[Float[Array, "N N N N O O O O"], Float[Array, "N N N N O O O O"]]:
-    """Both ddNTKs, axes samples first, in the order of their definitions (seed 004, ddNTK; theory.md 1).
+    """Both ddNTKs, axes samples first, in the order of their definitions (docs/theory/width, eqs. 7-8).
 
     I_{ijkl}(a, b, c, d) = Σ λλλ d³z_i(a)/dθ₁dθ₂dθ₃ dz_j(b)/dθ₁ dz_k(c)/dθ₂ dz_l(d)/dθ₃ and
     II_{ijkl}(a, b, c, d) = Σ λλλ d²z_i(a)/dθ₁dθ₂ d²z_j(b)/dθ₁dθ₃ dz_k(c)/dθ₂ dz_l(d)/dθ₃.

@@ -19,7 +19,7 @@ def products(
     """Hε₁, dHε₁ε₂ or the first ddNTK ε₁ε₂ε₃, for one, two or three vectors ε of shape (N, O) over the inputs x.
 
     With ε the derivative of a loss by the outputs, a step of size η changes the outputs by -ηHε + η²dHεε/2 - η³ddHεεε/6
-    (seed 004, Taylor expansion).
+    (docs/theory/width, eq. 10).
 
     Args:
         f: the model, as in `ntk`.

@@ -1,4 +1,4 @@
-"""The hierarchy z, H, dH, ddH in time: gradient flow and gradient descent on L = ½Σ(z-y)² (docs/finite_width.md).
+"""The hierarchy z, H, dH, ddH in time: gradient flow and descent on L = ½Σ(z-y)² (docs/theory/training, eqs. 6-14).
 
 With ddH frozen, dH(t) = dH - Y·E(t), and H(t) is a fixed combination of few integrals over the residuals ε of the
 training set. These are the state, and not the kernels: E = ∫ε dt, W = ∫ε E dt, and for finite steps Q = Σ η² ε ε.

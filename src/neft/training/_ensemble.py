@@ -86,9 +86,9 @@ def ensemble(
 ) -> TrainedEnsemble:
     """Many networks drawn and really trained, vectorized: what every prediction about training answers to.
 
-    Learning rates are those of the network, λ_b and λ_W/n_{l-1} (theory.md 1), times η for gradient descent. Gradient
-    flow goes by adaptive steps (Dormand-Prince). On the square loss it goes to its end where no time is given: until
-    the residual is small, and from there by the linear model, whose kernel no longer moves. Draw i is
+    Learning rates are those of the network, λ_b and λ_W/n_{l-1} (docs/theory/width, eq. 4), times η for gradient
+    descent. Gradient flow goes by adaptive steps (Dormand-Prince). On the square loss it goes to its end where no time
+    is given: until the residual is small, and from there by the linear model, whose kernel no longer moves. Draw i is
     net.init(jax.random.fold_in(key, i)), whatever the other draws.
 
     Args:

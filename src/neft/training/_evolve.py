@@ -70,7 +70,7 @@ def evolve(
     """Where training on L = ½Σ(z-y)² takes one network, by the hierarchy of its tangent kernels cut off at an order.
 
     Along gradient flow dz/dt = -Hε, dH/dt = -(dH_ijk + dH_jik)ε_k, d(dH)/dt = -(I_ijkl + II_ijkl + II_ikjl)ε_l with
-    ε = z - y over the training set (theory.md 2.7; seed 004, "despicable"). Order 1 keeps H as it is (the linear
+    ε = z - y over the training set (docs/theory/training, eqs. 6-8). Order 1 keeps H as it is (the linear
     model), 2 keeps dH, 3 keeps both ddNTKs; the error against the trained network falls with its width n like 1/n, 1/n
     and 1/n². With `steps` and `learning_rate` it is gradient descent with the terms η²dH/2 and η³ddH/6.
 

@@ -1,4 +1,4 @@
-"""What an ensemble of networks gives after training, with its corrections of order 1/width (theory.md 2.7)."""
+"""What an ensemble of trained networks gives, with corrections of order 1/width (docs/theory/training, eqs. 29-30)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -88,8 +88,9 @@ def predict_finite(
 
     Arguments as in `predict`. With ΔH = H - Θ each output after training is z* = m₀ + Πz(0) + c₁ + c₂, where c₁ is of
     first order in ΔH and c₂ of first order in ΔHΔH, dH and ddH; mean and covariance follow from the tensors of the
-    output layer that `width.statistics` gives (theory.md 2.7). For a time or a number of steps the response is
-    integrated or summed to it (docs/finite_width.md). An `ExpansionWarning` says when the series cannot be trusted.
+    output layer that `width.statistics` gives (docs/theory/training, eqs. 20-35). For a time or a number of steps the
+    response is integrated or summed to it (eqs. 19 and 25 there). An `ExpansionWarning` says when the series cannot be
+    trusted.
 
     >>> net = MLP(widths=(2, 64, 1), activation="tanh", C_b=0.1)
     >>> found = predict_finite(net, [[1.0, 0.0]], [1.0], [[0.6, 0.8]])
@@ -126,8 +127,8 @@ def predict_from_tensors(
 
     Args:
         tensors: K, Theta, K1, Theta1 of shape (N+M, N+M) and A, B, D, F, P, Q, R, S, T, U of shape (N+M,)*4 over
-            training and test inputs, training inputs first, axes as in theory.md; with M = 0 the training inputs are
-            predicted.
+            training and test inputs, training inputs first, axes as in docs/theory/width, eqs. 39-44; with M = 0 the
+            training inputs are predicted.
         y_train: targets, shape (N, O), or (N,) for one output; their number says where the training inputs end.
         width: n, that of the last hidden layer, by which the tensors are divided.
         time: as in `predict`.

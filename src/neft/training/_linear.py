@@ -28,7 +28,7 @@ class Response(NamedTuple):
 def response(
     Theta_xA: np.ndarray, Theta_AA: np.ndarray, schedule: Schedule, cutoff: float = CUTOFF, what: str = "the NTK"
 ) -> Response:
-    """A_t = Θ_xA Θ_AA⁻¹ (1 - e^{-Θ_AA t}), or (1-ηΘ_AA)^T for the exponential (theory.md 2.4).
+    """A_t = Θ_xA Θ_AA⁻¹ (1 - e^{-Θ_AA t}), or (1-ηΘ_AA)^T for the exponential (docs/theory/training, eq. 1).
 
     By Cholesky factors where the end of training is wanted and Θ_AA is well conditioned, else by its eigenvectors.
     """

@@ -35,7 +35,7 @@ class Posterior(Result):
 def nngp(
     net: MLP, x_train: Any, y_train: Any, x_test: Any = None, *, noise: Any = 0.0, cutoff: float = CUTOFF
 ) -> Posterior:
-    """The posterior of an infinitely wide network, for targets with Gaussian noise (theory.md 2.4).
+    """The posterior of an infinitely wide network, for targets with Gaussian noise (docs/theory/training, eq. 5).
 
         mean = K_xA (K_AA + noise)⁻¹ y,    cov = K_xx - K_xA (K_AA + noise)⁻¹ K_Ax
 

@@ -83,7 +83,8 @@ def orders(
     """How far each order of `evolve` is off networks really trained, as the width of all hidden layers grows.
 
     Each draw is predicted from its own kernels, so what is left is what the order cuts off: for large n it falls like
-    1/n at orders 1 and 2 and like 1/n² at order 3 (theory.md 2.7). Training is as in `ensemble`.
+    1/n at orders 1 and 2 and like 1/n² at order 3 (docs/theory/training, section One network). Training is as in
+    `ensemble`.
 
     Args:
         net: the specification; its hidden layers get other widths.

@@ -1,4 +1,4 @@
-"""Correlators of four outputs: for each way to pair them an array over samples (theory.md 2.2).
+"""Correlators of four outputs: for each way to pair them an array over samples (docs/theory/width, eqs. 39-44).
 
 A correlator X_0123 of composite indices (sample, output) is δ01δ23 X[0] + δ02δ13 X[1] + δ03δ12 X[2]. The deltas carry
 outputs and the arrays samples, with axes in the order of the slots.
@@ -27,7 +27,7 @@ class Correlators(NamedTuple):
 
 
 def correlators(tensors: Mapping[str, np.ndarray]) -> Correlators:
-    """The correlators from the tensors, whose axes follow theory.md's printed subscripts: B[1,3,2,4], U[1,4,2,3]."""
+    """The correlators from the tensors, whose axes follow their printed subscripts: B[1,3,2,4], U[1,4,2,3]."""
 
     def slots(*parts: tuple[str, str]) -> np.ndarray:
         return np.stack([np.einsum(f"{axes}->abcd", tensors[name]) for name, axes in parts])

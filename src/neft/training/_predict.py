@@ -99,9 +99,9 @@ def predict(
 
         mean = A_t y,    cov = K_xx + A_t K_AA A_tᵀ - A_t K_Ax - (A_t K_Ax)ᵀ
 
-    where K and Θ are those of `width.kernel` (theory.md 2.4; seed 004, 2. One-Layer Neural Networks, z*: "same trivial
-    statistics for infinite-width networks of any fixed depth"). T steps of size η put (1-ηΘ)^T for the exponential.
-    Where Θ_AA is singular to working precision, a `ConditionWarning` says so and the pseudo-inverse serves.
+    where K and Θ are those of `width.kernel` (docs/theory/training, eqs. 1-3). After T steps of size η, (1-ηΘ)^T stands
+    for the exponential. Where Θ_AA is singular to working precision, a `ConditionWarning` says so and the
+    pseudo-inverse serves.
 
     Args:
         net: the specification. Learning rates are η λ_b and η λ_W/n_{l-1}; η = 1 for gradient flow.

@@ -11,9 +11,10 @@ from ._linear import largest_eigenvalue
 
 
 def max_learning_rate(net: Any, x_train: Any = None) -> float:
-    """2/λ_max(Θ_AA): the largest η with which gradient descent on L = ½Σ(z-y)² does not diverge (theory.md 2.4).
+    """2/λ_max(Θ_AA): the largest η with which gradient descent on L = ½Σ(z-y)² does not diverge.
 
-    It multiplies the learning rates λ of the network. A loss that is a mean over N samples allows N times as much.
+    It multiplies the learning rates λ of the network (docs/theory/training, eq. 4). A loss that is a mean over N
+    samples allows N times as much.
 
     Args:
         net: a network, whose kernel at infinite width is taken; or the NTK of any model on its training inputs,

@@ -1,4 +1,4 @@
-"""Mean and covariance of trained outputs at order 1/n, from correlators of the output layer (docs/finite_width.md)."""
+"""Mean and covariance of trained outputs at order 1/n, from correlators (docs/theory/training, eqs. 29-30)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

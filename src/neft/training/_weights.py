@@ -1,4 +1,4 @@
-"""How long a perturbation acts: the weights in time of training's response to second order (docs/finite_width.md).
+"""How long a perturbation acts: weights in time of the response to second order (docs/theory/training, eqs. 19-28).
 
 Each is a nested integral over exponentials e^{-lt}, or a nested sum over powers (1-ηl)^T, of eigenvalues l of Θ_AA.
 """

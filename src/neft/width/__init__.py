@@ -1,4 +1,4 @@
-"""The width expansion (seed 004): statistics of an ensemble of networks in powers of 1/width."""
+"""The width expansion (docs/theory/width): statistics of an ensemble of networks in powers of 1/width."""
 
 from ._advice import Advice as Advice
 from ._advice import advise as advise

@@ -147,7 +147,7 @@ def advise(
     C_W: float | None = None,
     point: int = 0,
 ) -> Advice:
-    """How to initialize and train a network of this depth and width, and whether it is too deep (seed 004, lecture 4).
+    """How to initialize and train a network of this depth and width, and whether it is too deep (docs/theory/width).
 
     The variances are those of the best critical point of `critical`; without one, those of the edge of chaos, else of a
     steady signal (`kind` and `why` say which). The rates are those of `equal_shares`.

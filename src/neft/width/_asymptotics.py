@@ -1,4 +1,4 @@
-"""How deep networks behave at criticality where K* = 0 or every K is fixed (lecture 4; theory.md 2.4)."""
+"""How deep networks behave at criticality where K* = 0 or every K is fixed (docs/theory/width, eqs. 70-72)."""
 
 import contextlib
 import functools

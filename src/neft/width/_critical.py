@@ -1,4 +1,4 @@
-"""Critical points: where a deep network neither forgets its input nor amplifies it (lecture 4; theory.md 2.4)."""
+"""Critical points: where a deep network neither forgets its input nor amplifies it (docs/theory/width, eqs. 67-69)."""
 
 import itertools
 import math
@@ -135,7 +135,7 @@ def per_weight(act: Activation, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @float64
 def critical(of: str | Activation | Callable[[Any], Any]) -> Criticality:
-    """All critical initializations of an activation: χ_∥ = χ_⊥ = 1 at K* = C_b + C_W⟨s²⟩ with C_b ≥ 0 (theory.md 2.4).
+    """All critical initializations: χ_∥ = χ_⊥ = 1 at K* = C_b + C_W⟨s²⟩ with C_b ≥ 0 (docs/theory/width, eq. 69).
 
     Points with K* > 0 are where ⟨s'²⟩ = d⟨s²⟩/dK; they are sought over twelve decades of K.
 

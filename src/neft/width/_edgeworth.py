@@ -1,4 +1,4 @@
-"""The nearly-Gaussian density of one neuron: Edgeworth's expansion to order 1/width (seed 004; theory.md 2)."""
+"""The nearly-Gaussian density of one neuron: Edgeworth's expansion to order 1/width (docs/theory/width, eq. 19)."""
 
 import math
 from typing import Any
@@ -60,7 +60,7 @@ def edgeworth(z: Any, variance: Any, fourth: Any) -> Any:
 
 
 def density(stats: Statistics, z: Any = None, *, layer: int | None = None, limit: float = LIMIT) -> Density:
-    """The density of one neuron of a layer from the layer's K, K1 and V (seed 004, lecture 1; theory.md 2).
+    """The density of one neuron of a layer from the layer's K, K1 and V (docs/theory/width, eq. 19).
 
     Args:
         stats: from `statistics`, for one input.

@@ -64,7 +64,9 @@ class Interpretation(Result):
 def interpret(
     stats: Statistics, *, limit: float = 1.0, of: str | Activation | Callable[[Any], Any] | None = None
 ) -> Interpretation:
-    """How large the corrections of `statistics` are and at which depth they stop being small (seed 004, lecture 4).
+    """How large the corrections of `statistics` are and at which depth they stop being small.
+
+    Roberts, Yaida, Hanin 2022, §5 and §9 do this for the leading powers of depth over width.
 
     Args:
         stats: from `statistics`, for one input.

@@ -31,7 +31,7 @@ def kernel(
 
         K' = C_b + C_W⟨σσ⟩,    Θ' = λ_b + λ_W⟨σσ⟩ + C_W Θ⟨σ'σ'⟩,    K = C_b + C_W x·x/n_0, Θ = λ_b + λ_W x·x/n_0 first
 
-    (seed 004, NTK forward equation; theory.md 2.2). Work goes in blocks, so memory is that of the result and a few
+    (docs/theory/width, eqs. 47-48). Work goes in blocks, so memory is that of the result and a few
     hundred megabytes; without `x2` half of it is done. The diagonal comes from the recursion of one input, and nothing
     is lost near ρ = ±1. Activations without a closed form take a Hermite expansion, and where that would be long
     (kinks, large variances) quadrature, which is much slower. `pair_kernel` is the pure function for jit, vmap and

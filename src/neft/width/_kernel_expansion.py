@@ -1,4 +1,4 @@
-"""Kernels by Hermite expansions, ⟨σσ⟩ = Σ_k a_k(K1) a_k(K2) ρ^k, a layer at a time (theory.md 2.5)."""
+"""Kernels by Hermite expansions, ⟨σσ⟩ = Σ_k a_k(K1) a_k(K2) ρ^k, a layer at a time (docs/theory/width, eq. 75)."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""How K and Θ of a pair of inputs go from layer to layer at infinite width: pure functions (theory.md 2.2).
+"""How K and Θ of a pair of inputs go from layer to layer at infinite width: pure (docs/theory/width, eqs. 47-48).
 
 With the covariance c goes √(K1 K2) - c, so that a kink, which makes ⟨σ'σ'⟩ a function of the angle arccos ρ, sees every
 digit of it.

@@ -1,4 +1,4 @@
-"""Kernels of whole blocks of inputs: every layer of a block of pairs in one compiled pass (theory.md 2.2, 2.5)."""
+"""Kernels of whole blocks of inputs: all layers of a block in one compiled pass (docs/theory/width, eqs. 47-48)."""
 
 import functools
 from typing import Any, NamedTuple

@@ -1,8 +1,9 @@
-"""The recursion of the width expansion for several inputs (seed 004, lecture 3; theory.md 2.2, 2.6).
+"""The recursion of the width expansion for several inputs (docs/theory/width, eqs. 45-64).
 
-Every line is a source term plus r times a transport term, in the letters of theory.md. Averages with raised indices
-are averages of derivatives (Stein's lemma), so K is never inverted: a sum over m runs over the samples that occur in
-the average. Letters a, b, c, d of an einsum are the samples 1, 2, 3, 4, or 0, 1, 2, 3 where theory.md starts from 0.
+Every line is a source term plus r times a transport term, in the letters of those equations. Averages with raised
+indices are averages of derivatives (Stein's lemma), so K is never inverted: a sum over m runs over the samples that
+occur in the average. Letters a, b, c, d of an einsum are the samples 1, 2, 3, 4, or 0, 1, 2, 3 where an equation
+starts from 0.
 """
 
 import numpy as np
@@ -241,7 +242,7 @@ def _U(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
 
 
 def _X(layer: Tensors, curvatures: tuple[Pair, Pair], fourth: tuple[Pair, Pair, Pair]) -> Pair:
-    """The change of ⟨f_ab⟩ from the 1/n cumulants K₁ and V of the layer before (theory.md 2.6)."""
+    """The change of ⟨f_ab⟩ from the 1/n cumulants K₁ and V of the layer before (docs/theory/width, eq. 62)."""
     V, (f40, f31, f22) = layer.V, fourth
     own, mixed, across = np.einsum("aaaa->a", V), np.einsum("aaab->ab", V), np.einsum("aabb->ab", V)
     pairs = np.einsum("abab->ab", V)

@@ -1,4 +1,4 @@
-"""The Gaussian averages of one layer over several inputs (theory.md 2.2, 2.6)."""
+"""The Gaussian averages of one layer over several inputs (docs/theory/width, eqs. 46-64)."""
 
 from typing import Any, NamedTuple
 

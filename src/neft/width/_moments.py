@@ -1,4 +1,4 @@
-"""The Gaussian averages of one layer that the width expansion is made of (theory.md 2.1, 2.3)."""
+"""The Gaussian averages of one layer that the width expansion is made of (docs/theory/width, eqs. 20-38, 65)."""
 
 from typing import Any, Literal, NamedTuple
 

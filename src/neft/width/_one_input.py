@@ -1,7 +1,7 @@
-"""The recursion of the width expansion for one input (seed 004, lecture 3; theory.md 2.1).
+"""The recursion of the width expansion for one input (docs/theory/width, eqs. 20-38).
 
-Every line is a source term plus r times a transport term, in the letters of theory.md; r = n_l/n_{l-1}, and r = 0 in
-the step from the first layer to the second.
+Every line is a source term plus r times a transport term, in the letters of those equations; r = n_l/n_{l-1}, and r = 0
+in the step from the first layer to the second.
 """
 
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ class Rates(NamedTuple):
 
 
 def present(act: Activation) -> tuple[str, ...]:
-    """The tensors that exist for an activation (theory.md 2.3)."""
+    """The tensors that exist for an activation (docs/theory/width, section Kinks)."""
     exists = existence(act)
     if exists == "no derivative":
         return ("K", "V")
@@ -128,7 +128,7 @@ def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> d
 def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
     _, C_W, _, lambda_W = rates
     K1, V = layer.K1, layer.V
-    # The change of ⟨s²⟩ and of ⟨s'²⟩ by the 1/n cumulants of the layer before (theory.md 2.6).
+    # The change of ⟨s²⟩ and of ⟨s'²⟩ by the 1/n cumulants of the layer before (docs/theory/width, eq. 62).
     X_ss = K1 * mean.g + V / 2 * mean.ss2
     X_dd = K1 * mean.m + V / 2 * mean.a2
     mixed = layer.Theta * X_dd + (layer.D + 2 * layer.F) * mean.m + layer.Theta1 * mean.a

@@ -1,4 +1,4 @@
-"""The phase diagram in (C_b, C_W): what becomes of a signal in a deep network (lecture 4; theory.md 2.4)."""
+"""The phase diagram in (C_b, C_W): what becomes of a signal in a deep network (docs/theory/width, eqs. 67-69)."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

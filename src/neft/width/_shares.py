@@ -1,4 +1,4 @@
-"""Learning rates that give every layer the same share of the output's NTK (theory.md 2.4).
+"""Learning rates that give every layer the same share of the output's NTK (docs/theory/width, eq. 73).
 
 The NTK of the output is a sum over layers, Θ^(L) = Σ_l (λ_b^(l) + λ_W^(l)⟨s²⟩^(l-1)) Π_{l'>l} χ_⊥^(l'), so rates that
 undo the last product make all its terms equal, those of biases and of weights alike.

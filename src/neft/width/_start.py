@@ -1,4 +1,4 @@
-"""Which variances to start from: those of a critical point, or the best there is without one (theory.md 2.4)."""
+"""Which variances to start from: those of a critical point, or the best without one (docs/theory/width, eq. 69)."""
 
 import math
 from typing import Any, Literal, NamedTuple

@@ -30,10 +30,11 @@ class Statistics(Result):
     """The tensors of every layer, as attributes K, Theta, V, A, B, D, F, P, Q, R, S, T, U, K1, Theta1.
 
     Each is a NumPy float64 array, and `stats.V[l-1]` is layer l. For one input its shape is (L,); for N inputs K,
-    Theta, K1 and Theta1 are (L, N, N) and the others (L, N, N, N, N), axes in the order of theory.md's subscripts:
-    F_1324 is F[l-1, 1, 3, 2, 4]. A tensor at layer l is n_{l-1} times its correlator (theory.md 2): E[zz] = K + K1/n,
-    the connected four-point function is V/n, and so on. One that a kink forbids raises `AbsentTensor` when asked for
-    and is null in a file; so does one that `only` left out, which is in no file.
+    Theta, K1 and Theta1 are (L, N, N) and the others (L, N, N, N, N), axes in the order of subscripts of
+    docs/theory/width, eqs. 39-44: F_1324 is F[l-1, 1, 3, 2, 4]. A tensor at layer l is n_{l-1} times its correlator
+    (docs/theory/width, eqs. 11-18): E[zz] = K + K1/n, the connected four-point function is V/n, and so on. One that a
+    kink forbids raises `AbsentTensor` when asked for and is null in a file; so does one that `only` left out, which is
+    in no file.
     """
 
     tensors: dict[str, Float[np.ndarray, "layers *samples"] | None]
