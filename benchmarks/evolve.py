@@ -1,6 +1,6 @@
 """How the error of the truncated hierarchy falls with the width: powers of 1/n, fitted with their uncertainty.
 
-Each network is drawn, really trained by gradient flow, and evolved by its tangent kernels at orders 1, 2 and 3. Theory:
+Each network is drawn, trained by gradient flow, and evolved by its tangent kernels at orders 1, 2 and 3. Theory:
 the error falls like 1/n, 1/n and 1/n². `python benchmarks/evolve.py DRAWS` prints errors and powers.
 """
 
@@ -27,7 +27,7 @@ CASES = (("tanh", 1), ("gelu", 1), ("tanh", 2))
 
 
 def errors(activation: str, layers: int, draws: int) -> neft.training.Orders:
-    """Errors of orders 1, 2 and 3 against networks really trained."""
+    """Errors of orders 1, 2 and 3 against trained networks."""
     C_W = (1.0,) * layers + (C_W_OUT,)
     net = neft.MLP((3, *(1,) * layers, 1), activation, C_b=0.05, C_W=C_W, lambda_b=1.0, lambda_W=1.0)
     return neft.training.orders(net, X, Y, XT, widths=WIDTHS, draws=draws, key=jax.random.key(11))

@@ -1,7 +1,7 @@
-"""Theory of trained ensembles at order 1/n against ensembles really trained: mean and covariance of a test output.
+"""Theory of trained ensembles at order 1/n against trained networks: mean and covariance of a test output.
 
 Two levels of Monte Carlo. Most of the variance lies in what costs little, the response z₂ = m₀ + Πz + c₁ + c₂ of each
-draw to second order in its own kernels, of which there are many draws; the difference of a network really trained from
+draw to second order in its own kernels, of which there are many draws; the difference of a trained network from
 its own z₂ is small, and a few draws do. What is known of a draw's first order (Πz and c₁, whose averages are exact) is
 taken away as control variates. A quadratic in 1/n is fitted, whose constant is what theory speaks of.
 """

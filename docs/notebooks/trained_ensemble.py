@@ -2,7 +2,7 @@
 # # What training makes of an ensemble
 #
 # Networks that differ only by their random start, trained to the end on two points: infinite width, the correction of
-# order 1/width, and networks really trained.
+# order 1/width, and trained networks.
 
 # %%
 import jax

@@ -42,7 +42,7 @@ class Activation:
         kinks: where a derivative jumps, in increasing position.
         singularity: distance from 0 to the nearest complex singularity or kink. Infinity for an entire function, and
             for a user's own in which none shows up to |z| = 1000; NaN where it is not known, because the program of a
-            user's own function does not go on to complex numbers.
+            user's own function does not extend to complex numbers.
         parity: "even", "odd" or None.
         scale_invariant: whether σ(cz) = cσ(z) for every c > 0.
         length: distance over which σ changes its shape; a hint for quadrature.

@@ -19,7 +19,7 @@ _POINTS = 1024
 _RADII = np.geomspace(1e-3, 1e3, 241)
 _ANALYTIC = 1e-8
 HIGHEST = _POINTS // 2 - 1
-"""The highest order that the points on a circle tell."""
+"""The highest order that the points on a circle determine."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

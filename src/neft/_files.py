@@ -15,7 +15,7 @@ def writing(path: str | os.PathLike[str], *, binary: bool = False) -> Iterator[I
     """A file object whose content appears under `path` when the block ends without an error, and not before.
 
     The content goes to a temporary file in the same folder, is flushed to the disk and renamed, so a reader sees
-    the old file or the new one, also after a crash.
+    the old file or the new one, even after a crash.
 
     >>> import tempfile, pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "note.txt"

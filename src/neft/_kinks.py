@@ -45,7 +45,7 @@ def _one_more(below: Callable) -> Callable:
 
 
 def derivatives(function: Callable, z: np.ndarray) -> np.ndarray:
-    """σ, σ', σ'', σ''' at the points z, shape (4, points), in float64; also while the caller is being traced."""
+    """σ, σ', σ'', σ''' at the points z, shape (4, points), in float64; even while the caller is being traced."""
     jet = _compiled(function)
     pieces = []
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
@@ -135,7 +135,7 @@ def _plain(low: float, high: float) -> float:
 
 
 # Pairs of points on both sides, from which a derivative is extrapolated to the kink itself, at two distances; and
-# points around, which tell how large the derivative is anyway.
+# points around, which show how large the derivative is anyway.
 _BESIDE = np.array([-2000.0, -1000.0, -2.0, -1.0, 1.0, 2.0, 1000.0, 2000.0]) * 1e-13
 _STEEP = np.geomspace(1e-9, 0.025, 40)
 _AROUND = np.concatenate([-_STEEP, _STEEP, 0.05 * np.arange(-20.5, 21.0)])
@@ -177,5 +177,5 @@ def _jump(at: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _core(function: Callable) -> np.ndarray:
-    # How large the derivatives are near the origin: rounding goes with this, also where σ itself is small.
+    # How large the derivatives are near the origin: rounding goes with this, even where σ itself is small.
     return np.nan_to_num(np.abs(derivatives(function, _CORE)), posinf=0.0).max(axis=1)

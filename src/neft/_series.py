@@ -295,7 +295,7 @@ def _envelope(a: np.ndarray) -> np.ndarray:
     if not k[0]:
         height[0] = max(height[0], -80.0)
     else:
-        # The first coefficients vanish: go on with the slope of the next ones, to a number that any type can hold.
+        # The first coefficients vanish: continue with the slope of the next ones, to a number that any type can hold.
         slope = (height[1] - height[0]) / (k[1] - k[0]) if len(k) > 1 else height[0] / k[0]
         k, height = np.insert(k, 0, 0), np.insert(height, 0, np.clip(height[0] - slope * k[0], -80.0, 80.0))
     corners: list[int] = []

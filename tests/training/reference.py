@@ -1,4 +1,4 @@
-"""What finite-width tests compare with: networks really trained, and responses in composite indices."""
+"""What finite-width tests compare with: trained networks, and responses in composite indices."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Errors and corrections against really trained networks: small versions of the benchmarks."""
+"""Errors and corrections against trained networks: small versions of the benchmarks."""
 
 import sys
 from pathlib import Path

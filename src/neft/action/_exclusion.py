@@ -5,7 +5,7 @@ x = Wz+b, bounds them: the first orders one by one, what is left by the moduli o
 
     |f_α - f̄| ≤ Σ_{q≤N} r^(q+1) |f_α,q+1 - f̄_q+1| + r Σ_h |U_αh - Ū_h| m_N(r|x_h|),    m_N(x) = Σ_{q>N} |s_q| x^q
 
-The sum m_N goes on beyond the numbers at hand, and what is said of those is known of the named activations only, whose
+The sum m_N extends beyond the numbers at hand, and what is said of those is known of the named activations only, whose
 singularities are simple poles and logarithms. Of a user's own function nothing is excluded.
 """
 

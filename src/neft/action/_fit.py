@@ -82,7 +82,7 @@ def fit(
         evaluation: the same for the evaluation loss; by default every tenth sample is held out.
         hidden: H.
         activation: a name or a function.
-        epochs: at most so many passes over the data.
+        epochs: the largest number of passes over the data.
         patience: how many epochs without a new best evaluation loss end the training.
         batch: samples per step.
         rate: of Adam; not used with an `optimizer`.

@@ -85,7 +85,7 @@ def _pade(c: np.ndarray, above: int, below: int, t: float) -> float:
 
 @float64
 def recover(loss: Callable[[Any], Any], params: Any, *, order: int = 16, fraction: float = 0.5) -> Recovered:
-    """loss(params) from series alone, also where t = 1 lies beyond the radius of convergence.
+    """loss(params) from series alone, even where t = 1 lies beyond the radius of convergence.
 
     Args:
         loss: as for `ray`.

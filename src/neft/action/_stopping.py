@@ -28,10 +28,10 @@ class Stopping(Result):
     step size stays below 2/λ_max up to the stop, with λ_max the largest curvature of S_T at each observation
     (`curvature`, empty where the step size is not known).
 
-    All the way up to the stop counts: beyond 2/λ_max the descent swings to and fro across the steepest direction, so
-    that alignment changes its sign without any minimum of S_E, and the rule takes its first change of sign. What comes
-    after the stop does not count: curvature goes on growing there, and the rule has been applied already. (λ_max at the
-    stop alone would trust a descent that came to rest late; λ_max of the whole path distrusts those that run on.)
+    All the way up to the stop counts: beyond 2/λ_max the descent swings back and forth across the steepest direction,
+    so that alignment changes its sign without any minimum of S_E, and the rule takes its first change of sign. What
+    comes after the stop does not count: curvature keeps growing there, and the rule has been applied already. (λ_max at
+    the stop alone would trust a descent that came to rest late; λ_max of the whole path distrusts those that run on.)
     """
 
     training: Float[np.ndarray, " steps"]

@@ -61,7 +61,7 @@ def stops_by_size(
         data: a `Dataset` or a pair (z, m) to train on.
         evaluation: the same for the evaluation loss; if None, the samples of the data that follow those of the
             largest size, at most 1000.
-        sizes: numbers of training samples; each takes the first so many, every class alike.
+        sizes: numbers of training samples; each takes that many from the start, balanced over classes.
         hidden: H.
         activation: a name or a function.
         rate: the step; by default 1/(2λ_max) at the start on the first of the sizes, a quarter of what is stable there,

@@ -1,4 +1,4 @@
-"""What a claim is, and what its test hands back."""
+"""What a claim is, and what its test returns."""
 
 import math
 import re

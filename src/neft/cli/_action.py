@@ -24,27 +24,27 @@ def action(
     subset: Subset = False,
     activation: Annotated[str, typer.Option("--activation", help="Smooth at 0, or relu.")] = "silu",
     hidden: Annotated[int, typer.Option("--hidden", help="Hidden units of the classifier that is trained.")] = 512,
-    epochs: Annotated[int, typer.Option("--epochs", help="At most so many passes over the data.")] = 20,
+    epochs: Annotated[int, typer.Option("--epochs", help="Largest number of passes over the data.")] = 20,
     order: Annotated[int, typer.Option("--order", help="Highest order of the terms.")] = 4,
     params: Annotated[
         Path | None,
         typer.Option("--params", help="Expand at these: an .npz of U, c, W, b, or a saved fit.", show_default=False),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="An .npz file to train on from.", show_default=False)
+        Path | None, typer.Option("--resume", help="An .npz file to resume training from.", show_default=False)
     ] = None,
     split: Annotated[str, typer.Option("--split", help="The samples to expand on: train or test.")] = "test",
     stops: Annotated[
         str | None,
         typer.Option(
             "--stops",
-            help="Follow ∇S_T·∇S_E in descents on so many samples each, such as 100,1000: where each should stop.",
+            help="Follow ∇S_T·∇S_E in descents on this many samples each, such as 100,1000: where each should stop.",
             metavar="LIST",
             show_default=False,
         ),
     ] = None,
     stop_steps: Annotated[int, typer.Option("--stop-steps", help="Full-batch steps of each of these descents.")] = 400,
-    seed: Annotated[int, typer.Option("--seed", help="Of the training and of random parameters.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the training and of random parameters.")] = 0,
 ) -> None:
     """Expand a classifier's loss in its parameters, at θ trained on the data or given: terms, convergence, elements.
 
@@ -84,7 +84,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
 
 
 def _evaluated(data: "Dataset") -> int:
-    """So many samples of each class of an evaluation loss whose gradient is followed."""
+    """Samples of each class in an evaluation loss whose gradient is followed."""
     return max(1, min(_EVALUATED // data.classes, int(data.prior.min() * data.count + 0.5)))
 
 

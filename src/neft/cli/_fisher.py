@@ -14,7 +14,7 @@ def fisher(
     subsystem: Annotated[
         str, typer.Option("--subsystem", help="neuron, linear, layer, softmax, or two (a layer under a softmax).")
     ] = "neuron",
-    activation: Annotated[str, typer.Option("--activation", help="Of the neuron or the layer.")] = "tanh",
+    activation: Annotated[str, typer.Option("--activation", help="Activation of the neuron or the layer.")] = "tanh",
     neurons: Annotated[int, typer.Option("--neurons", help="How many the layer has.")] = 10,
     count: Annotated[
         int | None, typer.Option("--count", help="Average over this many inputs (default 200).", show_default=False)

@@ -1,6 +1,6 @@
 """Ctrl-C at any time: one sentence at once, exit code 130, no traceback and nothing half written.
 
-Little is imported here, and nothing of neft, so that Ctrl-C is minded from the start, before a command is even known.
+Little is imported here, and nothing of neft, so that Ctrl-C is handled from the start, before a command is even known.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 INTERRUPTED = 130
 _PATIENCE = 2.0
-"""Seconds in which the program may put back what it has taken: temporary files, claims of a sweep, worker processes."""
+"""Seconds in which the program may clean up: temporary files, claims of a sweep, worker processes."""
 
 _telling = threading.Lock()
 _told = False
@@ -39,7 +39,7 @@ def until_interrupted(run: Callable[[], None]) -> None:
 
 
 def raise_if_interrupted() -> None:
-    """Raise the interrupt again that compiled code or a test of a claim has made another error of."""
+    """Raise the interrupt again where compiled code or the test of a claim turned it into another error."""
     if _told:
         raise KeyboardInterrupt
 
@@ -83,7 +83,7 @@ def _watch(signals: Any) -> None:
 
 
 def _swallowed(lost: Any) -> None:
-    # Python drops what is raised in a destructor or in a callback of the garbage collector, and would go on.
+    # Python drops what is raised in a destructor or in a callback of the garbage collector, and would continue.
     if issubclass(lost.exc_type, KeyboardInterrupt):
         _leave()
     sys.__unraisablehook__(lost)

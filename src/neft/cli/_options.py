@@ -98,7 +98,7 @@ class Output:
         be_quiet(self.quiet)
 
 
-Subset = Annotated[bool, typer.Option("--subset", help="The bundled subset, also where the full set is found.")]
+Subset = Annotated[bool, typer.Option("--subset", help="The bundled subset, even where the full set is found.")]
 """Of named data, which part."""
 
 

@@ -20,10 +20,10 @@ def predict(
         str,
         typer.Argument(help="An .npz file of x_train, y_train and x_test, or the name of a data set.", metavar="DATA"),
     ] = "fashion-mnist",
-    trains: Annotated[int, typer.Option("--train", help="Of a named set, how many training images.")] = 50,
-    tests: Annotated[int, typer.Option("--test", help="Of a named set, how many test images.")] = 20,
+    trains: Annotated[int, typer.Option("--train", help="Number of training images, for a named set.")] = 50,
+    tests: Annotated[int, typer.Option("--test", help="Number of test images, for a named set.")] = 20,
     preprocess: Annotated[
-        str, typer.Option("--preprocess", help="Of a named set, steps joined by +, such as pool(49)+global.")
+        str, typer.Option("--preprocess", help="For a named set, steps joined by +, such as pool(49)+global.")
     ] = "pool(49)+global",
     subset: Subset = False,
     time: Annotated[
@@ -32,9 +32,9 @@ def predict(
     steps: Annotated[int | None, typer.Option("--steps", help="Steps of gradient descent instead.")] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="The size of a step.")] = None,
     order: Annotated[int, typer.Option("--order", help="0: infinite width; 1: with corrections in 1/width.")] = 0,
-    draws: Annotated[int, typer.Option("--draws", help="Networks that are really trained, to compare with.")] = 0,
+    draws: Annotated[int, typer.Option("--draws", help="Networks to train by simulation, to compare with.")] = 0,
 ) -> None:
-    """Predict the mean and spread of networks trained on half the squared error, and really train some.
+    """Predict the mean and spread of networks trained on half the squared error, and train some to compare.
 
     Labels of a named set become targets 1 - 1/C for the class and -1/C for the others. The numbers of inputs and
     outputs are those of the data.

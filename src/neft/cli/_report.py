@@ -30,7 +30,7 @@ def report(
     subset: Subset = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, and no quick claims: under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="The file to write.", metavar="FILE")] = Path("report.html"),
-    quiet: Annotated[bool, typer.Option("--quiet", help="No bars, and no word when all goes well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars, and no output when all goes well.")] = False,
 ) -> None:
     """Write one self-contained page about a network on a data set: what theory says, what simulation shows, what to do.
 

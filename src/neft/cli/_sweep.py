@@ -21,7 +21,7 @@ def sweep(
         list[str] | None,
         typer.Argument(
             metavar="SPEC.toml | status FOLDER | plot FOLDER",
-            help="What to run, or a sweep to look at, also as it runs.",
+            help="What to run, or a sweep to look at, even while it runs.",
         ),
     ] = None,
     out: Annotated[
@@ -34,8 +34,8 @@ def sweep(
         ),
     ] = False,
     workers: Annotated[int, typer.Option("--workers", help="Processes on this machine.")] = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed.")] = False,
-    form: Annotated[str, typer.Option("--format", help="Of the pictures: svg, png or pdf.")] = "svg",
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed configurations again.")] = False,
+    form: Annotated[str, typer.Option("--format", help="Format of the pictures: svg, png or pdf.")] = "svg",
     json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")] = False,
     scheduler: Annotated[str | None, _cluster("--scheduler", "Address of a dask.distributed scheduler.")] = None,

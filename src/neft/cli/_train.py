@@ -20,7 +20,7 @@ def train(
     ] = None,
     schedule: Annotated[str, typer.Option("--schedule", help="constant, or cosine down to 0.")] = "constant",
     hidden: Annotated[str, typer.Option("--hidden", help="Hidden widths.", metavar="LIST")] = "80,80,80",
-    activation: Annotated[str, typer.Option("--activation", help="Of the hidden layers.")] = "relu",
+    activation: Annotated[str, typer.Option("--activation", help="Activation of the hidden layers.")] = "relu",
     batch_norm: Annotated[
         bool, typer.Option("--batch-norm", help="Batch normalization after each hidden layer.")
     ] = False,
@@ -41,13 +41,13 @@ def train(
         Path | None,
         typer.Option(
             "--checkpoint",
-            help="An .npz file to go on from, written as training goes.",
+            help="An .npz file to resume from, written during training.",
             show_default=False,
             metavar="FILE",
         ),
     ] = None,
 ) -> None:
-    """Train one network and write its curves; with --checkpoint, go on where an interrupted run stopped.
+    """Train one network and write its curves; with --checkpoint, resume an interrupted run.
 
     Example: neft train mnist --optimizer rngd --epochs 4 --checkpoint run.npz --out curves.json --plot curves.svg
     """

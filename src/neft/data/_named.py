@@ -33,7 +33,7 @@ KNOWN = {
 def available() -> dict[str, tuple[str, ...]]:
     """For each named set the folders where it was found, the one that `load` uses first; none: it must be provided.
 
-    Full sets come first; the subset that neft brings along is named "bundled subset".
+    Full sets come first; the subset that comes with neft is named "bundled subset".
 
     >>> available()["fashion-mnist"][-1]
     'bundled subset'

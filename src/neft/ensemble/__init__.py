@@ -1,4 +1,4 @@
-"""Ensembles of drawn networks: the simulation that every prediction answers to."""
+"""Ensembles of drawn networks: the simulation that every prediction is tested against."""
 
 from ._differentials import Differentials as Differentials
 from ._differentials import differentials as differentials

@@ -41,7 +41,7 @@ def spikes(act: Activation) -> tuple[Spike, ...]:
     for kink in act.kinks:
         if kink.order != lowest or lowest not in (1, 2):
             continue
-        # These are numbers of the activation, also while a caller is traced.
+        # These are numbers of the activation, even while a caller is traced.
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             left = float(act.derivative(1)(kink.position - max(abs(kink.position) * 2.0**-50, 1e-150)))
         if lowest == 2:

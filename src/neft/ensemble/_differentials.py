@@ -1,4 +1,4 @@
-"""What one drawn network tells about dNTK and ddNTK, for one or several inputs.
+"""What one drawn network says about dNTK and ddNTK, for one or several inputs.
 
 The weights W of layer l+1 enter their correlators through second moments only. Where two sums over W meet the same
 vector, they are done exactly; the others take a few *probes*: rows w of random signs with the variance of a weight.

@@ -1,4 +1,4 @@
-"""What one drawn network tells about the kernels, for one or several inputs.
+"""What one drawn network says about the kernels, for one or several inputs.
 
 At each layer the weights of that layer are averaged over exactly, which leaves far less noise than the correlators
 themselves: given the layer before, outputs are Gaussian with covariance G, and the NTK is known up to those weights

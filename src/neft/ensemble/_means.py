@@ -1,4 +1,4 @@
-"""The means at infinite width, and what one drawn network tells about their corrections.
+"""The means at infinite width, and what one drawn network says about their corrections.
 
 Given layers 1..l-1, layer l+1 has the mean variance f(G) = C_b + C_W⟨s²⟩ over z ~ N(0, G), where G is the variance that
 layer l has in this network, and its NTK has the mean θ(G, H, F) = λ_b + λ_W⟨s²⟩ + C_W(H⟨s'²⟩ + 2F d⟨s'²⟩/dG). Both are

@@ -33,7 +33,7 @@ OPTIMIZERS = {
     "rngd-published": Optimizer(lambda rate: rngd(rate, preset="published", inverse="outside"), 0.01),
 }
 REFRESH_EVERY = {"rngd-published": PRESETS["published"].refresh_every}
-"""Optimizers whose state goes through `refresh` every so many steps."""
+"""Optimizers whose state goes through `refresh` at intervals."""
 
 SCHEDULES = ("constant", "cosine")
 

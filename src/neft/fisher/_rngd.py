@@ -75,7 +75,7 @@ def rngd(
     """Relative natural gradient descent, w ← w - η G⁻¹ ∂E/∂w, for optax (docs/theory/fisher, eqs. 13-14).
 
         G ← (1-λ)G + λ mean_batch(ν x̃x̃ᵀ)   every `update_every` steps, from the identity
-        G⁻¹ is made anew, with damping,      every `refresh_every` steps; until then it is the identity
+        G⁻¹ is computed again, with damping, every `refresh_every` steps; until then it is the identity
 
     `update` takes `captures=capture(…)`. Parameters outside linear layers (those of batch normalization) get the
     plain gradient. The default keeps one metric per layer (K-FAC's input factor) and takes the inputs as whitened by
@@ -157,7 +157,7 @@ def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformat
 
 
 def refresh(state: Any) -> Any:
-    """The state of an optimizer with the inverses of RNGD's metrics made anew on the host, by LAPACK.
+    """The state of an optimizer with the inverses of RNGD's metrics computed again on the host, by LAPACK.
 
     For `inverse="outside"`: call it between compiled stretches of T steps. Works on chained and on vmapped states.
 

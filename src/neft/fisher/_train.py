@@ -134,7 +134,7 @@ def train(
         l2: the cost has the term ½·L2·|W|², weights only.
         seed: of the split, the initial weights and the order of the examples.
         until: stop at the first point whose training cost is at most this.
-        checkpoint: an .npz file that is written at each point; if it is there, training goes on from it.
+        checkpoint: an .npz file that is written at each point; if it exists, training resumes from it.
 
     >>> import neft
     >>> data = neft.data.load("fashion-mnist", preprocess="pool(49)+unit", full=False).balanced(20)
@@ -206,7 +206,7 @@ def _prepare(data, test, hidden, activation, batch_norm, name, rate, schedule, i
         "widths": list(net.widths),
         "activation": net.activation.name,
         "data": {"name": data.name, "checksum": checksum, "preprocessing": data.preprocessing},
-        # A falling rate knows its end; a constant one can go on.
+        # A falling rate knows its end; a constant one can continue.
         "epochs": epochs if schedule != "constant" else None,
     }
     return task, parts, seconds, specification

@@ -342,7 +342,7 @@ def _smooth(
 
 
 def _summed(part: Callable[[Array, Array], Array], x: Array, w: Array, points: int) -> Array:
-    # part(x, w) is a sum over the nodes x, each of which costs so many points: done in pieces that stay in memory.
+    # part(x, w) is a sum over the nodes x, each of which costs this many points: done in pieces that stay in memory.
     count = min(len(x), max(1, _POINTS // points))
     if count == len(x):
         return part(x, w)

@@ -170,7 +170,7 @@ def sides(act: Activation, kink: Kink) -> tuple[list[float], list[float]]:
         offsets = [0.0] * kink.order + [side * step]
         return [float(act.derivative(n)(kink.position + offset)) for n, offset in enumerate(offsets)]
 
-    # These are numbers of the activation, also when the caller is being traced.
+    # These are numbers of the activation, even when the caller is being traced.
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         return limits(-1), limits(1)
 

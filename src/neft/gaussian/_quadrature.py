@@ -121,7 +121,7 @@ def refined(f: Callable, K: np.ndarray, options: dict, rtol: float, what: str) -
 
 
 def _share_at_the_ends(f: Callable, K: np.ndarray, options: dict) -> float:
-    # What lies beyond the reach is lost at every refinement alike; the last panels within it tell how much that may be.
+    # What lies beyond the reach is lost at every refinement alike; the last panels within it show how much that may be.
     spread, rest = np.sqrt(K), {name: value for name, value in options.items() if name != "kinks"}
     x, w = unit_rule(np, spread, in_units(np, options["kinks"], spread), **rest, panels=PANELS)
     part = w * np.abs(f(spread[..., None] * x))

@@ -1,4 +1,4 @@
-"""Advice: how fast each layer should learn, and how far networks of this width may be from deep."""
+"""Advice: how fast each layer should learn, and how deep networks of this width may be."""
 
 import numpy as np
 from matplotlib.axes import Axes

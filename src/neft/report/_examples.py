@@ -15,7 +15,7 @@ def examples(
     Args:
         source: as in `neft.data.load`.
         preprocess: steps joined by "+"; by default pool(49)+global for a named set, else global.
-        subset: whether to take the bundled subset also where the full set is found.
+        subset: whether to take the bundled subset even where the full set is found.
 
     >>> train, test = examples("fashion-mnist", subset=True)
     >>> train.features, train.count, test.count

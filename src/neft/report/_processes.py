@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from ._deaf import deaf
+from ._interrupts import ignore_interrupts
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def shared(jobs: Sequence[_Job], finished: Callable[[int], None], workers: int) -> list[Any]:
-    """function(*arguments) of every job, in their order; `finished` is told the number of each when it is done.
+    """function(*arguments) of every job, in their order; `finished` is called with the number of each when it is done.
 
     This process takes jobs from the front. With two workers another process takes them from the back, and this one does
     again what that one cannot bring back.
@@ -80,7 +80,7 @@ def _helper(jobs: Sequence[_Job]) -> Iterator[concurrent.futures.ProcessPoolExec
     try:
         # Ctrl-C reaches both processes, and the first one answers it. The other ignores it from its first moment on,
         # when a traceback would be all it has to say.
-        with deaf():
+        with ignore_interrupts():
             pool.submit(int)  # which starts it
         yield pool
     finally:

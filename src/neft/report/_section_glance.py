@@ -77,7 +77,7 @@ def _critical(of: Subject) -> str:
     if phase == "diverging":
         return f"No. At {at} the signal grows from layer to layer without bound."
     if phase == "unsettled":
-        return f"No: at {at} the signal does not settle as layers go on."
+        return f"No: at {at} the signal does not settle with more layers."
     verb = "forgets: differences between two inputs shrink" if phase == "ordered" else "amplifies: differences grow"
     depth = net.depth
     felt = (

@@ -1,4 +1,4 @@
-"""Training: predicted against really trained outputs, and the error against width at orders 1, 2 and 3."""
+"""Training: predicted outputs against those of trained networks, and the error against width at orders 1, 2 and 3."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ _LEFT_OUT = "--quick leaves this out, which takes long."
 
 
 def forecast(context: Context) -> str:
-    """Networks of infinite width and networks really trained, on a few training examples."""
+    """Networks of infinite width and trained networks, on a few training examples."""
     of, draws = context.of, 24 if context.quick else 64
     if of.jumps:
         return note(f"{of.net.activation.name} jumps, so it has no gradient to be trained by.")
@@ -51,7 +51,7 @@ def forecast(context: Context) -> str:
         ),
     )
     return (
-        heading("Predicted and really trained")
+        heading("Predicted and trained")
         + paragraph(
             f"An infinitely wide network is a linear model with the kernel Θ, which training does not move. Here it is "
             f"after {_STEPS} steps of gradient descent of size {rate:.3g} on half the squared error of {len(x)} "
@@ -63,7 +63,7 @@ def forecast(context: Context) -> str:
             plot.draw(found),
             name="forecast",
             alt=f"First output at {len(tests[0])} test inputs: predicted mean with two spreads, and the outputs of "
-            "really trained networks",
+            "trained networks",
             caption="The first output at each test input. Bars are two standard deviations over initializations.",
         )
         + table(facts)
@@ -133,7 +133,7 @@ def orders(context: Context) -> str:
         + paragraph(
             "A network of finite width moves its own kernel: order 1 keeps the kernel H of each drawn network as it "
             "is, order 2 lets it change by dH, order 3 lets that change too. Each drawn network is predicted from its "
-            f"own kernels and really trained. {problem.said}"
+            f"own kernels, and then trained. {problem.said}"
         )
         + math("\\frac{dH_{ij}}{dt} = -(dH_{ijk} + dH_{jik})ε_k", block=True)
         + figure(

@@ -54,7 +54,7 @@ def _forecast(found: Forecast) -> tuple[Table, ...]:
         columns += ("trained mean", "trained std", "z-score")
         good, draws = int(found.trained.good.sum()), len(found.trained.good)
         failed = f", {draws - good} of which did not get to the end" if good < draws else ""
-        notes.append(f"{draws} networks were really trained{failed}; z-scores are of their mean.")
+        notes.append(f"{draws} networks were trained{failed}; z-scores are of their mean.")
         if found.order == 0:
             notes.append(
                 "At finite width they differ from infinite width by terms of order 1/width (order 1 has them)."

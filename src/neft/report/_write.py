@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .. import _check
 from .._files import writing
-from ._deaf import deaf
+from ._interrupts import ignore_interrupts
 from ._page import Sections, Written, page, run
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def write(
     command = command or f"neft report{' --quick' if quick else ''} --seed {seed}"
     done = run(sections, seed=seed, command=command, quick=quick, subject=subject, quiet=quiet, workers=workers)
     # Ctrl-C in the milliseconds of writing comes too late to stop anything, and could leave a temporary file.
-    with deaf(), writing(target) as file:
+    with ignore_interrupts(), writing(target) as file:
         file.write(page(done, heading))
     return Written(sections=done, seconds=time.perf_counter() - start)
 

@@ -1,4 +1,4 @@
-"""One configuration, done: the only thing that workers hand back and that files hold."""
+"""One configuration, done: the only thing that workers return and that files hold."""
 
 import contextlib
 import os
@@ -79,7 +79,7 @@ def compute(kind: str, configuration: Mapping[str, Any], data: str | None = None
 
 @contextlib.contextmanager
 def _silent():
-    # The sweep tells how far it is; bars of single configurations would only flicker.
+    # The sweep says how far it is; bars of single configurations would only flicker.
     before = _progress._quiet
     _progress.be_quiet()
     try:

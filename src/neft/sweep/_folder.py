@@ -114,7 +114,7 @@ class Folder:
         line = json.dumps({"time": now, "event": event, "pid": os.getpid(), **more}) + "\n"
         try:
             with self.log.open("ab") as file:
-                # After a crash in the middle of a line, the next one begins anew.
+                # After a crash in the middle of a line, the next one begins on a new line.
                 start = b"" if file.tell() == 0 or _last_byte(self.log) == b"\n" else b"\n"
                 file.write(start + line.encode())
         except OSError as error:

@@ -91,7 +91,7 @@ def action(
     order: int = 4,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The loss against H = `hidden` and E = `inputs` (images averaged to so many), with the orders S_n at the best θ.
+    """The loss against H = `hidden` and E = `inputs` (pixels after averaging), with the orders S_n at the best θ.
 
     Returns the losses and the accuracy of the best epoch, and `S` of shape (order + 1,) on the test split (action notes
     A and B).

@@ -43,7 +43,7 @@ class Status(Result):
 
 
 def status(folder: str | os.PathLike[str]) -> Status:
-    """How far the sweep in a folder is, also while it runs."""
+    """How far the sweep in a folder is, even while it runs."""
     return status_of(Folder.open(folder))
 
 
@@ -51,7 +51,7 @@ def status_of(place: Folder) -> Status:
     """The same for a folder that is open."""
     finished = [c for c in place.configurations if place.finished(c)]
     timings = place.timings()
-    # The log tells failures without opening every result; results without a line in the log are opened.
+    # The log shows failures without opening every result; results without a line in the log are opened.
     reasons = {c.name: reason for c in finished if (reason := _reason(place, c, timings)) is not None}
     under_way = place.under_way()
     return Status(

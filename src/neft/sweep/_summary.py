@@ -21,7 +21,7 @@ class Best(Result):
         learning_rate: the best of `rates`.
         rates: all that finished, with the mean validation accuracy of each in `by_rate`.
         epochs: of each point.
-        cpu_seconds: for one seed at each point, empty where the log does not tell.
+        cpu_seconds: for one seed at each point, empty where the log does not say.
         train_cost, validation_accuracy: of every seed at each point.
         test_accuracy: of every seed, at the end; it had no part in the choice.
     """
@@ -45,7 +45,7 @@ class Best(Result):
 
     @property
     def seconds_per_epoch(self) -> float:
-        """CPU seconds of an epoch's steps for one seed, NaN where the log does not tell."""
+        """CPU seconds of an epoch's steps for one seed, NaN where the log does not say."""
         if len(self.cpu_seconds) < 2:
             return float("nan")
         return float((self.cpu_seconds[-1] - self.cpu_seconds[0]) / (self.epochs[-1] - self.epochs[0]))
@@ -78,7 +78,7 @@ class Headlines(Result):
 
 
 def summary(folder: str | os.PathLike[str]) -> Experiments | Headlines:
-    """What the finished configurations of a sweep found, also while it runs."""
+    """What the finished configurations of a sweep found, even while it runs."""
     place = Folder.open(folder)
     spec = place.plan.specification
     found = [(c, place.read(c)) for c in place.configurations if place.finished(c)]

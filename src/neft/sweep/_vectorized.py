@@ -190,7 +190,7 @@ class _Program:
         return jax.lax.map(lambda stack: jax.lax.map(one, stack), params)
 
 
-# RNGD's metrics are updated and inverted every so many steps. Its count is the same for all seeds and must be one
+# RNGD's metrics are updated and inverted at intervals of steps. Its count is the same for all seeds and must be one
 # number under vmap: with a count for each, both branches would be done at every step.
 def _is_rngd(node: Any) -> bool:
     return isinstance(node, RNGDState)

@@ -1,4 +1,4 @@
-"""dNTK and ddNTK of one network, by derivatives along gradients (hazards: never by a full Hessian).
+"""dNTK and ddNTK of one network, by derivatives along gradients, never by a full Hessian.
 
 With v = λ∇z of a sample and an output, dH = D²z[v, v'], the first ddNTK is D³z[v, v', v''] and the second the product
 of D²z v and D²z' v' with the learning rates between them.

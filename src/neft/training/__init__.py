@@ -1,4 +1,4 @@
-"""Trained networks: what an ensemble of them gives, at infinite width and beside it, and ensembles really trained."""
+"""Trained networks: what an ensemble gives, at infinite and at finite width, and ensembles trained by simulation."""
 
 from ._condition import ConditionWarning as ConditionWarning
 from ._ensemble import TrainedEnsemble as TrainedEnsemble

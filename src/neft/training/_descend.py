@@ -1,4 +1,4 @@
-"""Really training networks, many at once: gradient descent, and gradient flow by adaptive steps."""
+"""Training networks by simulation, many at once: gradient descent, and gradient flow by adaptive steps."""
 
 import functools
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Ensembles of really trained networks, in blocks, with files to go on from."""
+"""Ensembles of networks trained by simulation, in blocks, with files to resume from."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _TOLERANCES = {"float32": (1e-5, 1e-3), "float64": (1e-7, 2e-4)}
 
 @result
 class TrainedEnsemble(Result):
-    """Outputs of really trained networks, one per draw.
+    """Outputs of trained networks, one per draw.
 
     `test` (draws, N_test, n_L) are their outputs at the test inputs and `start` those before training, `train`
     (draws, N, n_L) the outputs at the training inputs. `good` is False for a draw whose training did not get to its end
@@ -84,7 +84,7 @@ def ensemble(
     dtype: Any = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> TrainedEnsemble:
-    """Many networks drawn and really trained, vectorized: what every prediction about training answers to.
+    """Many networks drawn and trained, vectorized: what every prediction about training is tested against.
 
     Learning rates are those of the network, λ_b and λ_W/n_{l-1} (docs/theory/width, eq. 4), times η for gradient
     descent. Gradient flow goes by adaptive steps (Dormand-Prince). On the square loss it goes to its end where no time
@@ -104,7 +104,7 @@ def ensemble(
         loss: "square" (½Σ(z-y)²), "cross_entropy", or a function loss(z, y) that sums over the training inputs.
         dtype: float32 or float64, that of x_train by default.
         folder: where finished blocks of networks are kept, each file whole or not at all; a run with the same arguments
-            goes on from them.
+            resumes from them.
 
     >>> net = MLP(widths=(2, 1))
     >>> found = ensemble(net, np.eye(2), [0.5, -0.5], draws=4, key=jax.random.key(0), steps=500, learning_rate=0.5)

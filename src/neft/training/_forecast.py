@@ -1,4 +1,4 @@
-"""A prediction beside networks that were really trained."""
+"""A prediction beside networks that were trained."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def forecast(
     key: Array | None = None,
     dtype: Any = np.float32,
 ) -> Forecast:
-    """What `predict` says, beside `draws` networks that are really trained the same way (at least 2, or none).
+    """What `predict` says, beside `draws` networks that are trained the same way (at least 2, or none).
 
     >>> net = MLP(widths=(1, 16, 1), activation="erf", C_b=0.3)
     >>> forecast(net, [[-1.0], [1.0]], [0.0, 1.0], [[0.0]]).mean.shape

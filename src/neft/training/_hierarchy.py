@@ -1,4 +1,4 @@
-"""What training to finite width starts from: the outputs of one network and its tangent kernels, up to an order.
+"""What training at finite width starts from: the outputs of one network and its tangent kernels, up to an order.
 
 Indices are composite (sample, output), training samples first: M of them in all, A of the training set. In the products
 of the hierarchy the last indices of dH and ddH only ever meet residuals, so they run over the training set.

@@ -17,7 +17,7 @@ from ._schedule import schedule
 class Posterior(Result):
     """Mean (N_test, n_L) and covariance (N_test, N_test) of the outputs given the targets, the same for each output.
 
-    The covariance is that of the outputs; that of new noisy targets has the noise on its diagonal besides.
+    The covariance is that of the outputs; that of new noisy targets has the noise on its diagonal in addition.
     """
 
     mean: Float[np.ndarray, "tests outputs"]

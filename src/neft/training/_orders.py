@@ -1,4 +1,4 @@
-"""How far the truncated hierarchy is off networks really trained, order by order, against the width."""
+"""How far the truncated hierarchy is off trained networks, order by order, against the width."""
 
 import functools
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ def orders(
     steps: Any = None,
     learning_rate: float | None = None,
 ) -> Orders:
-    """How far each order of `evolve` is off networks really trained, as the width of all hidden layers grows.
+    """How far each order of `evolve` is off trained networks, as the width of all hidden layers grows.
 
     Each draw is predicted from its own kernels, so what is left is what the order cuts off: for large n it falls like
     1/n at orders 1 and 2 and like 1/n² at order 3 (docs/theory/training, section One network). Training is as in

@@ -93,7 +93,7 @@ def predict(
     order: int = 0,
     cutoff: float = CUTOFF,
 ) -> Any:
-    """Mean and covariance of networks trained on L = ½Σ(z-y)², at infinite width or, with order=1, beside it.
+    """Mean and covariance of networks trained on L = ½Σ(z-y)², at infinite width or, with order=1, at finite width.
 
     At infinite width the outputs obey dz/dt = -Θ(z_A - y), so with A_t = Θ_xA Θ_AA⁻¹(1 - e^{-Θ_AA t})
 

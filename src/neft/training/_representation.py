@@ -30,7 +30,7 @@ _TOGETHER = 8
 class Representation(Result):
     """Kernels over the training inputs before and after training, averages over draws, by depth and width.
 
-    `before` and `after` (measured on networks really trained) and `predicted` (by the hierarchy at order 3) have shape
+    `before` and `after` (measured on trained networks) and `predicted` (by the hierarchy at order 3) have shape
     (depths, widths, N, N), each the mean over outputs i = j. `moved` is |H* - H|/|H| of each draw, averaged, of shape
     (depths, widths), `stderr` its standard error, and `moved_2` and `moved_3` are the same as predicted at orders 2 and
     3. Draws at which the hierarchy lost positivity are left out everywhere; `lost` counts them.

@@ -144,7 +144,7 @@ def origin(act: Activation) -> Origin:
 
 
 def _derivatives(act: Activation, side: int) -> list[float]:
-    # Also when the caller is being traced, these are numbers of the activation.
+    # Even when the caller is being traced, these are numbers of the activation.
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         beside = [float(act.derivative(n)(side * _BESIDE_ZERO)) for n in range(4)]
     if not _all_finite(beside):

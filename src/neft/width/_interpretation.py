@@ -38,7 +38,8 @@ class Interpretation(Result):
         spread_ntk: √((A + 2B)/n)/Θ, the same for a diagonal element of the NTK; None without NTK.
         strength: the largest of the two spreads squared and of the shifts |K1|/nK and |Θ1|/nΘ: what the expansion is in
             powers of.
-        cutoff: the depth at which the strength reaches the limit if layers like the last hidden one go on; None where
+        cutoff: the depth at which the strength reaches the limit if layers like the last hidden one are added; None
+        where
             it levels off below it.
         cutoff_from: where that depth comes from.
         density: of one output.
@@ -120,7 +121,7 @@ def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, of: Any) -> tup
     net, act = stats.made.specification["net"], None
     if of is not None or net.get("named", True):
         act = activation(net["activation"] if of is None else of)
-    # One layer has no hidden width that could go on, and none without weights passes a signal on.
+    # One layer has no hidden width to extend, and none without weights passes a signal on.
     if len(sizes) > 1 and act is not None and net["C_W"][-1] > 0:
         sizes = _deeper(act, stats, sizes, limit)
     cutoff = cut_off(sizes, limit, whole=act is None)

@@ -43,7 +43,7 @@ def kernel(
         x2: inputs of shape (N2, n_0); the same as `x1` by default.
         dtype: "float32" or "float64"; by default float32 where the inputs are, else float64.
         out: a new file "….npy" to hold an array of shape (2, N1, N2), K and then Θ, which is returned as read-only
-            memory maps. It appears when it is complete; the same call takes up an interrupted one where it stopped.
+            memory maps. It appears when it is complete; the same call resumes an interrupted one where it stopped.
 
     >>> K, Theta = kernel(MLP(widths=(2, 8, 1), activation="relu"), [[3.0, 4.0], [4.0, 3.0]])
     >>> K.round(4)

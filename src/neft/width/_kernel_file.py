@@ -1,4 +1,4 @@
-"""Where a kernel goes: an array in memory, or a file that an interrupted run takes up again."""
+"""Where a kernel goes: an array in memory, or a file from which an interrupted run resumes."""
 
 import contextlib
 import hashlib

@@ -175,7 +175,7 @@ def unit(rates: Rates, x: Array) -> Array:
 @functools.lru_cache(maxsize=256)
 def _expanded(act: Activation, m: int, n: int, terms: int):
     # ⟨σ^(m)(z₁) σ^(n)(z₂)⟩ as a function of K1, K2 and the covariance c, by a Hermite expansion.
-    # By Price's theorem derivatives of the average are averages of derivatives, also where a variance vanishes.
+    # By Price's theorem derivatives of the average are averages of derivatives, even where a variance vanishes.
     def at(K1, K2, rho):
         a, b = (_coefficients(act, order, K, terms) for order, K in ((m, K1), (n, K2)))
         return jnp.polyval((a * b)[::-1], rho)

@@ -1,4 +1,4 @@
-"""Moments in which Ctrl-C is not listened to."""
+"""Moments in which Ctrl-C is ignored."""
 
 import contextlib
 import signal
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def deaf() -> Iterator[None]:
-    """Ctrl-C does nothing, here and in processes that are started in here; in a thread of one's own nothing changes.
+def ignore_interrupts() -> Iterator[None]:
+    """Ctrl-C does nothing, here and in processes that are started in here; outside the main thread nothing changes.
 
-    >>> with deaf():
+    >>> with ignore_interrupts():
     ...     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     True
     """
