@@ -2,6 +2,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def test_every_requirement_is_pinned():
     pinned = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     required = {re.match(r"[A-Za-z0-9._-]+", line)[0].lower() for line in metadata.requires("neft")}
     assert "jax" in required and required <= pinned
+
+
+def test_the_theory_needs_no_package_for_pictures_commands_or_clusters():
+    program = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); import neft; neft.sweep, neft.claims; "
+    program += "print(neft.width.statistics(neft.MLP((1, 2, 1), 'relu', C_W=2.0), [1.0]).K.round(9).tolist())"
+    absent = ["dask", "distributed", "matplotlib", "typer", "rich", "pandas"]
+    run = subprocess.run([sys.executable, "-c", program, *absent], capture_output=True, text=True, check=True)
+    assert run.stdout == "[2.0, 2.0]\n"
+
+
+def test_the_extra_is_among_what_the_tests_install():
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert set(table["project"]["optional-dependencies"]["cluster"]) <= set(table["dependency-groups"]["dev"])
+
+
+def test_the_citation_is_that_of_this_version():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {neft.__version__}\n" in text and "\ncff-version: 1.2.0\n" in f"\n{text}"
 
 
 def test_data_flows_downwards_only():

@@ -24,6 +24,12 @@ def test_help_takes_less_than_half_a_second_of_cpu(process):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
+def test_the_shell_completes_commands_and_options_without_jax(process):
+    asked = {"_NEFT_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    assert process(**asked, COMP_WORDS="neft ad").stdout.split() == ["advise"]
+    assert "--activation" in process(**{**asked, "COMP_CWORD": "2"}, COMP_WORDS="neft stats --act").stdout.split()
+
+
 def test_version(neft):
     assert neft("--version").stdout == "neft 0.1.0\n"
 

@@ -295,6 +295,12 @@ def test_bad_ways_to_run_are_told_in_one_sentence(tmp_path, words, options):
         sweep.run(small(), tmp_path, **options)
 
 
+def test_a_scheduler_without_dask_is_one_sentence_that_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with one_sentence("dask.distributed", "not installed", "pip install 'dask[distributed]'", "extra 'cluster'"):
+        sweep.run(small(), tmp_path, scheduler="tcp://127.0.0.1:1")
+
+
 def test_headlines_of_any_kind(tmp_path):
     sweep.run(small(), tmp_path)
     found = sweep.summary(tmp_path)

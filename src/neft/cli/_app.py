@@ -55,7 +55,6 @@ app = typer.Typer(
     help="Perturbation theory for neural networks: finite width, expanded losses, relative Fisher metrics.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

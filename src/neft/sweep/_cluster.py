@@ -96,8 +96,13 @@ def _lost(kind: str, configuration: Configuration, error: Exception) -> Finished
 
 @contextlib.contextmanager
 def _connected(address: str, tls: dict[str, str], timeout: float) -> Iterator[Any]:
-    from distributed import Client, Security
-
+    try:
+        from distributed import Client, Security
+    except ImportError:
+        raise ValueError(
+            "a scheduler needs dask.distributed, which is not installed: pip install 'dask[distributed]' brings it, "
+            "as does neft's extra 'cluster'."
+        ) from None
     _check_tls(tls)
     security = Security(**tls) if tls else None
     # Dask says much about a connection that fails; one sentence is enough.
