@@ -89,7 +89,8 @@ def _quadratic() -> Form:
 
 
 def _leaky_relu(slope: float = 0.01) -> Form:
-    # σ(z) = √odd z + √even |z|; products of an odd and an even function average to zero (arc-cosine kernels).
+    # σ(z) = √odd z + √even |z|; products of an odd and an even function average to zero. The rest are the arc-cosine
+    # kernels of Cho, Saul 2009.
     odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
 
     def value(pair):
