@@ -50,6 +50,14 @@ def test_formulas_are_mathml_and_nothing_is_left_of_their_tex(site):
 
 
 @pytest.mark.slow
+def test_numbers_of_equations_are_shown_and_can_be_linked_to(site):
+    text = (site / "theory" / "width.html").read_text()
+    anchors, shown = re.findall(r'id="eq-(\d+)"', text), re.findall(r'href="#eq-(\d+)">\(\1\)</a>', text)
+    assert anchors == shown == [str(number) for number in range(1, len(anchors) + 1)] and r"\tag" not in text
+    assert 'href="width.html#eq-10"' in (site / "theory" / "training.html").read_text()
+
+
+@pytest.mark.slow
 def test_the_reference_holds_every_public_name(site):
     import neft
 
