@@ -67,10 +67,10 @@ def _array(value: np.ndarray) -> str:
     return f"[{', '.join(ends)}] ({size} {_range(flat)})"
 
 
-def _nested(value: np.ndarray | np.generic) -> str:
-    if value.ndim:
-        return f"[{', '.join(map(_nested, value))}]"
-    return _number(value[()] if isinstance(value, np.ndarray) else value)
+def _nested(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return _number(value)
+    return f"[{', '.join(map(_nested, value))}]" if value.ndim else _number(value[()])
 
 
 def _range(flat: np.ndarray) -> str:
