@@ -57,9 +57,9 @@ class Response:
         return _SLOPES[self.name](self, jnp.asarray(t))
 
     def information(self, t: Points) -> Float[Array, "*shape"]:
-        """ν(t): f' for both Bernoulli outputs (equation 4), f'²/σ² for Gaussian ones (equation 8).
+        """ν(t): f' for both Bernoulli outputs, f'²/σ² for Gaussian ones (docs/theory/fisher, eqs. 2-4).
 
-        Equation (4) is f'²/(4p⁺p⁻) for outputs ±1 and f'²/(p⁺p⁻) for 0/1; with tanh and sigmoid both are f' itself.
+        Sun, Nielsen 2017, eq. 4 is f'²/(4p⁺p⁻) for outputs ±1 and f'²/(p⁺p⁻) for 0/1; with tanh and sigmoid both are f' itself.
         """
         if self.output == "bernoulli":
             return self.slope(t)
