@@ -59,7 +59,8 @@ class Response:
     def information(self, t: Points) -> Float[Array, "*shape"]:
         """ν(t): f' for both Bernoulli outputs, f'²/σ² for Gaussian ones (docs/theory/fisher, eqs. 2-4).
 
-        Sun, Nielsen 2017, eq. 4 is f'²/(4p⁺p⁻) for outputs ±1 and f'²/(p⁺p⁻) for 0/1; with tanh and sigmoid both are f' itself.
+        Sun, Nielsen 2017, eq. 4 is f'²/(4p⁺p⁻) for outputs ±1 and f'²/(p⁺p⁻) for 0/1; with tanh and sigmoid both are
+        f' itself.
         """
         if self.output == "bernoulli":
             return self.slope(t)
