@@ -1,13 +1,44 @@
-"""For all tests: compiled programs are let go before a process holds more of them than the system allows."""
+"""For all tests: what the compiler does is shared, counted and let go, and JAX is asked to be strict."""
 
 import gc
+import os
 from pathlib import Path
 
-import jax
 import pytest
+
+# The environment, not jax.config: programs that tests start read it too.
+_CACHE = Path(__file__).parent / ".pytest_cache" / "compiled"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+# Half of what tests take is the compiler's; this is about a third of that. Answers are the same to rounding.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
+
+import jax  # noqa: E402
+
+if os.environ.get("STRICT"):
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 _MAPS = Path("/proc/self/maps")
 _MOST = 25_000  # memory maps; Linux allows 65,530 by default, and XLA's compiler crashes there
+
+_compiled = {"programs": 0, "seconds": 0.0, "cached": 0}
+
+
+def _count(event: str, seconds: float, **_: object) -> None:
+    if event == "/jax/core/compile/backend_compile_duration":
+        _compiled["programs"] += 1
+        _compiled["seconds"] += seconds
+
+
+def _hit(event: str, **_: object) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _compiled["cached"] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+jax.monitoring.register_event_listener(_hit)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -19,3 +50,24 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if held > _MOST:
         jax.clear_caches()
         gc.collect()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker hands its counts to the process that prints them."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["compiled"] = dict(_compiled)
+
+
+def pytest_testnodedown(node, error) -> None:
+    """Counts of a worker that ended."""
+    for name, value in getattr(node, "workeroutput", {}).get("compiled", {}).items():
+        _compiled[name] += value
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many programs the compiler was asked for, beside pytest's own list of the slowest tests."""
+    terminalreporter.write_line(
+        f"{_compiled['programs']} programs compiled in {_compiled['seconds']:.0f} s, "
+        f"{_compiled['cached']} of them taken from {_CACHE.relative_to(Path(__file__).parent)}"
+    )

@@ -23,6 +23,14 @@ def gold() -> dict:
 
 NAMES = tuple(gold()["taylor"])
 
+KINDS = ("tanh", "gelu", "relu", "elu(1)")
+"""One of each kind: no closed form, a closed form, a kink, a kink of the second derivative."""
+
+
+def one_of_each(names=NAMES, quick=KINDS):
+    """The names as parameters of a test; those beyond `quick` are left to the slow tests."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
 
 def numbers(texts) -> np.ndarray:
     """The gold file keeps numbers as text."""
