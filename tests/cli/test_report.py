@@ -65,7 +65,7 @@ def test_quiet_says_nothing(neft, short, tmp_path):
 )
 def test_bad_options_are_one_sentence_and_no_file(neft, monkeypatch, tmp_path, line, says):
     monkeypatch.chdir(tmp_path)
-    result = neft("report", *line.split())
+    result = neft("report", "--subset", *line.split())
     (sentence,) = result.stderr.splitlines()
     assert result.exit_code == 2 and result.stdout == ""
     assert sentence.startswith("neft: ") and says in sentence

@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import one_sentence
+from helpers import one_of_each, one_sentence
 from matplotlib.figure import Figure
 
 import neft
@@ -21,7 +21,7 @@ def iterated(name, C_b, C_W, steps):
     return K
 
 
-@pytest.mark.parametrize("name", ["tanh", "elu", "gelu"])
+@pytest.mark.parametrize("name", one_of_each(["tanh", "elu", "gelu"], ["tanh"]))
 def test_the_fixed_point_is_where_the_flow_goes(name):
     C_b, C_W = np.array([0.05, 0.4, 1.0]), np.array([0.5, 1.2, 1.6])
     found = phase(name, C_b, C_W)
