@@ -1,4 +1,5 @@
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -13,27 +14,82 @@ import neft
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "neft"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-ABOVE = {"claims", "report", "cli", "plot"}
-BELOW = [path for path in SOURCES if path.parent.name in {"gaussian", "data"} or path.match("neft/_[a-z]*.py")]
+LOWER = ["gaussian", "data", "ensemble", "width", "tangent", "action", "fisher", "training"]
+ORDER = [*LOWER, "sweep", "claims", "describe", "plot", "report", "cli"]
+"""The folders, each of which may import those before it; the core, which has no folder, is below them all."""
 
 
 def name_of(path):
     return str(path.relative_to(PACKAGE))
 
 
+@functools.cache
+def walked(path):
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def nodes(path, *kinds):
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+    return [node for node in walked(path) if isinstance(node, kinds)]
 
 
-def imported(path):
-    """The full names of all that a source file imports, wherever in the file it does."""
-    folder = ["neft", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in nodes(path, ast.Import):
-        yield from (alias.name for alias in node.names)
-    for node in nodes(path, ast.ImportFrom):
-        start = folder[: len(folder) - node.level + 1] if node.level else []
-        base = ".".join([*start, *filter(None, [node.module])])
-        yield from (f"{base}.{alias.name}" for alias in node.names)
+def package_of(path):
+    """The dotted name of the package that a source file belongs to."""
+    return ".".join(["neft", *path.relative_to(PACKAGE).parts[:-1]])
+
+
+def imported(tree, package):
+    """The full names of all that a module of this package imports, wherever in the file it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")
+            start = above[: len(above) - node.level + 1] if node.level else []
+            base = ".".join([*start, *filter(None, [node.module])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def used(tree, package):
+    """The full names in neft of all that a module imports, and of all that it takes from modules it has imported."""
+    names = {name for name in imported(tree, package) if name.startswith("neft.")}
+    bound = {"neft": "neft"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            own = imported(ast.Module([node], []), package)
+            bound |= {alias.asname or alias.name: name for alias, name in zip(node.names, own) if is_module(name)}
+    for node in ast.walk(tree):
+        first, _, rest = ast.unparse(node).partition(".") if isinstance(node, ast.Attribute) else ("", "", "")
+        if first in bound and rest.replace(".", "").isidentifier():
+            names.add(f"{bound[first]}.{rest}")
+    return names
+
+
+def is_module(name):
+    place = ROOT / "src" / Path(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+def folder_of(name):
+    """The folder that a full name belongs to, "" for the core."""
+    first = name.partition(".")[2].partition(".")[0]
+    return first if first in ORDER else ""
+
+
+def upwards(tree, package):
+    """The names that a module of this package takes from a folder that is not before its own."""
+    allowed = ["", *ORDER[: ORDER.index(folder_of(package)) + 1]] if folder_of(package) else [""]
+    return {name for name in used(tree, package) if folder_of(name) not in allowed}
+
+
+def private(tree, package):
+    """The private names that a module of this package takes from another folder, or out of a module of the core."""
+    found = set()
+    for name in used(tree, package):
+        parts = name.split(".")
+        inside = parts[2:] if is_module(".".join(parts[:2])) else parts[1:]
+        if folder_of(name) != folder_of(package) and any(re.match(r"_(?!_)", part) for part in inside):
+            found.add(name)
+    return found
 
 
 def test_importing_the_package_does_not_import_jax():
@@ -109,17 +165,70 @@ def test_the_citation_is_that_of_this_version():
     assert f"\nversion: {neft.__version__}\n" in text and "\ncff-version: 1.2.0\n" in f"\n{text}"
 
 
-def test_data_flows_downwards_only():
-    for path in BELOW:
-        folders = {name.split(".")[1] for name in imported(path) if name.startswith("neft.")}
-        assert not folders & ABOVE, name_of(path)
+def test_every_folder_has_its_place_in_the_order():
+    assert sorted(ORDER) == sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+def test_folders_import_only_those_below_them():
+    # The front door is above all, and `load` finds the type of a result through it.
+    inside = [path for path in SOURCES if name_of(path) not in {"__init__.py", "_result.py"}]
+    found = {name_of(path): upwards(ast.parse(path.read_text()), package_of(path)) for path in inside}
+    assert not {path: names for path, names in found.items() if names}
+
+
+def test_folders_take_public_names_of_each_other():
+    inside = [path for path in SOURCES if path != PACKAGE / "__init__.py"]
+    found = {name_of(path): private(ast.parse(path.read_text()), package_of(path)) for path in inside}
+    assert not {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "wrong"),
+    [
+        ("neft", "from . import width", {"neft.width"}),
+        ("neft", "from .gaussian import pair", {"neft.gaussian.pair"}),
+        ("neft.gaussian", "from .. import width", {"neft.width"}),
+        ("neft.data", "from ..claims import check", {"neft.claims.check"}),
+        ("neft.fisher", "def f():\n    from ..sweep import run", {"neft.sweep.run"}),
+        ("neft.tangent", "import neft\nneft.training.predict(1)", {"neft.training.predict", "neft.training"}),
+        ("neft.width", "import neft.training", {"neft.training"}),
+        ("neft.sweep", "from ..claims import check", {"neft.claims.check"}),
+        ("neft.report", "from .. import cli as c\nc.main()", {"neft.cli", "neft.cli.main"}),
+        ("neft.training", "from ..width import kernel\nfrom ..tangent import ntk\nfrom .._check import real", set()),
+        ("neft.claims", "from ..sweep import run\nimport neft\nneft.activation", set()),
+    ],
+)
+def test_an_import_upwards_is_found(package, program, wrong):
+    assert upwards(ast.parse(program), package) == wrong
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "wrong"),
+    [
+        ("neft.width", "from ..gaussian._closed import Form", {"neft.gaussian._closed.Form"}),
+        ("neft.width", "from ..gaussian import _one", {"neft.gaussian._one"}),
+        (
+            "neft.width",
+            "from .. import gaussian\ngaussian._one.expect",
+            {"neft.gaussian._one", "neft.gaussian._one.expect"},
+        ),
+        ("neft.sweep", "from .. import _progress\nx = _progress._quiet", {"neft._progress._quiet"}),
+        ("neft.sweep", "from .._progress import _quiet", {"neft._progress._quiet"}),
+        ("neft.plot", "import neft\nneft.width._phase.phase", {"neft.width._phase", "neft.width._phase.phase"}),
+        ("neft.plot", "import neft\nneft._FOLDERS", {"neft._FOLDERS"}),
+        ("neft.width", "from ._one_input import _step\nfrom .._closed import Form\nfrom .. import __version__", set()),
+    ],
+)
+def test_a_private_name_of_another_folder_is_found(package, program, wrong):
+    assert private(ast.parse(program), package) == wrong
 
 
 def test_nobody_imports_the_internals_of_jax():
     internal = re.compile(r"jax\.(core|interpreters|_src)\b")
     for path in SOURCES:
         attributes = (ast.unparse(node) for node in nodes(path, ast.Attribute))
-        assert not [name for name in (*imported(path), *attributes) if internal.match(name)], name_of(path)
+        names = (*imported(ast.parse(path.read_text()), package_of(path)), *attributes)
+        assert not [name for name in names if internal.match(name)], name_of(path)
 
 
 def test_nothing_runs_code_from_a_file():
@@ -130,10 +239,12 @@ def test_nothing_runs_code_from_a_file():
             assert ast.unparse(call.func) not in runs, name_of(path)
             for keyword in call.keywords:
                 assert keyword.arg != "allow_pickle" or ast.unparse(keyword.value) == "False", name_of(path)
-        assert not {name.split(".")[0] for name in imported(path)} & loaders, name_of(path)
+        names = imported(ast.parse(path.read_text()), package_of(path))
+        assert not {name.split(".")[0] for name in names} & loaders, name_of(path)
 
 
 def test_the_rules_look_at_all_of_the_source():
-    assert {"_network.py", "_result.py", "gaussian/_one.py", "data/_load.py"} <= {name_of(path) for path in BELOW}
-    assert len(SOURCES) > 40
-    assert {"neft._check", "neft._activation.Activation"} <= set(imported(PACKAGE / "_network.py"))
+    found = {name_of(path) for path in SOURCES}
+    assert {"_network.py", "_result.py", "gaussian/_one.py", "cli/_app.py"} <= found and len(found) > 40
+    network = ast.parse((PACKAGE / "_network.py").read_text())
+    assert {"neft._check", "neft._activation.Activation"} <= set(imported(network, "neft"))

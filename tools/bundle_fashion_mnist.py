@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from neft._files import writing
+from neft._samples import first_of_each_class
 from neft.data import _idx
-from neft.data._dataset import first_of_each_class
 
 PER_CLASS = {"train": 600, "t10k": 100}
 TARGET = Path(__file__).parents[1] / "src" / "neft" / "data" / "fashion-mnist"

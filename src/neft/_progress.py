@@ -1,5 +1,6 @@
 """The one progress bar: on stderr, only on a terminal, only for work that takes longer than two seconds."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,22 @@ def be_quiet(quiet: bool = True) -> None:
     """Switch the bar off (or on again) for this process, as `--quiet` does."""
     global _quiet
     _quiet = quiet
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """No bar within: whoever is around says how far it is.
+
+    >>> with quietly():
+    ...     list(track(range(3), "counting"))
+    [0, 1, 2]
+    """
+    before = _quiet
+    be_quiet()
+    try:
+        yield
+    finally:
+        be_quiet(before)
 
 
 def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:

@@ -15,7 +15,7 @@ import types
 import typing
 import zipfile
 from collections.abc import Mapping
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -364,5 +364,3 @@ def _load_all_types() -> None:
 
     for name in neft.__all__:
         getattr(neft, name)
-    for folder in neft._FOLDERS:
-        import_module(f"neft.{folder}")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers import covariance
 
+from neft import _tuples as many
 from neft import activation
 from neft.gaussian import AccuracyWarning, Powers, moment, pair, products
-from neft.gaussian import _many as many
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neft import activation
-from neft.gaussian import AccuracyWarning, Powers, deltas, expect, moment, moments, rule
+from neft._moments import deltas, pure_moments
+from neft._quadrature import rule
+from neft.gaussian import AccuracyWarning, Powers, expect, moment
 from neft.gaussian._one import _checked_powers
 
 
@@ -30,7 +32,7 @@ def test_the_compiled_averages_are_as_good(name):
     rows = [row for row in _rows(name) if not (activation(name).oscillates and row[1] > 1e3)]
     table, variances = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
     with jax.enable_x64(True):
-        found = np.asarray(jax.jit(lambda K: moments(activation(name), table, K))(jnp.asarray(variances)))
+        found = np.asarray(jax.jit(lambda K: pure_moments(activation(name), table, K))(jnp.asarray(variances)))
     for powers, K, value, absolute in rows:
         assert abs(found[table.index(powers), variances.index(K)] - value) <= 1e-12 * absolute + 1e-300, (powers, K)
 
@@ -104,8 +106,8 @@ def test_the_rule_can_be_differentiated_also_across_a_kink():
 def test_a_variance_of_zero_gives_the_value_at_the_origin_in_both_precisions():
     for x64 in (False, True):
         with jax.enable_x64(x64):
-            found = moments(activation("softplus"), [Powers(s=1), Powers(s1=2)], jnp.zeros(2))
-            relu = moments(activation("relu"), [Powers(s=2), Powers(s=1, s1=1)], jnp.zeros(()))
+            found = pure_moments(activation("softplus"), [Powers(s=1), Powers(s1=2)], jnp.zeros(2))
+            relu = pure_moments(activation("relu"), [Powers(s=2), Powers(s=1, s1=1)], jnp.zeros(()))
         np.testing.assert_allclose(found, [[np.log(2)] * 2, [0.25] * 2], rtol=1e-6)
         np.testing.assert_array_equal(relu, [0.0, 0.0])
     assert float(moment("relu", Powers(s1=1, s2=1), 0.0)) == np.inf  # the density of z at its kink

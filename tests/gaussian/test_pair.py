@@ -8,8 +8,8 @@ from jax import lax
 from scipy import special
 
 from neft import activation
+from neft._closed import closed_form
 from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
-from neft.gaussian._closed import closed_form
 
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
@@ -159,6 +159,7 @@ def test_results_may_be_written_to():
         pair(name, np.ones(2), 1.0, 0.5)[0] = 0.0
 
 
+@pytest.mark.slow
 def test_a_pair_that_misses_its_tolerance_says_so():
     wild = activation(lambda z: jnp.sin(z), name="own sin")
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):

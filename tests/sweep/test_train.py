@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from neft import data, fisher, load, plot, sweep
 from neft.cli import app
+from neft.fisher import _many_seeds
 from neft.report import tables
-from neft.sweep import _vectorized
 
 from . import toy
 
@@ -75,9 +75,9 @@ def test_every_optimizer_in_a_stack_is_the_single_training(optimizer, batch_norm
 
 def test_seeds_in_rows_are_put_back_in_order():
     for count in (1, 3, 4, 5, 9):
-        stacks = _vectorized._stacks(count)
-        assert stacks.shape[1] == min(count, _vectorized.STACK)
-        assert _vectorized._unstacked(stacks, stacks).tolist() == list(range(count))
+        stacks = _many_seeds._stacks(count)
+        assert stacks.shape[1] == min(count, _many_seeds.STACK)
+        assert _many_seeds._unstacked(stacks, stacks).tolist() == list(range(count))
 
 
 def test_the_best_rate_is_that_of_the_validation_accuracy(folder):

@@ -11,7 +11,8 @@ from scipy.integrate import quad
 
 import neft
 from neft import width
-from neft.gaussian import Powers, moments
+from neft._moments import pure_moments
+from neft.gaussian import Powers
 from neft.width import Asymptotics, Criticality, CriticalPoint, asymptotics, susceptibilities
 
 critical = functools.cache(width.critical)
@@ -204,7 +205,7 @@ def _recursion(name, depth):
     def step(state, _):
         K, V = state
         powers = [Powers(s=2), Powers(s=4), Powers(s1=2), Powers(s=1, s1=1, z=1)]
-        ss, ssss, a, zsd = moments(act, powers, K)
+        ss, ssss, a, zsd = pure_moments(act, powers, K)
         new = C_W * ss, C_W**2 * (ssss - ss**2) + C_W**2 * V * (zsd / K) ** 2
         return new, (*new, C_W * a)
 

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from .. import _check
 from .._progress import track
 from .._result import Made, Result, result
-from ..data._dataset import first_of_each_class
+from .._samples import first_of_each_class
 from ._fit import loss_of, start
 from ._model import Samples, samples
 from ._stopping import Stopping, StoppingMonitor, largest_curvature

@@ -2,4 +2,5 @@
 
 from ._dataset import Dataset as Dataset
 from ._load import load as load
+from ._load import load_splits as load_splits
 from ._named import available as available

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from .. import _check
+from .._samples import first_of_each_class
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -117,15 +118,6 @@ class Dataset:
             "checksum": f"{self.checksum[:16]}…",
         }
         return "\n".join(["Dataset", *(f"  {name:<13}  {value}" for name, value in lines.items())])
-
-
-def first_of_each_class(y: np.ndarray, per_class: int) -> np.ndarray:
-    """Where the first `per_class` examples of each class are, in order.
-
-    >>> first_of_each_class(np.array([1, 1, 0, 1, 0, 0]), 2).tolist()
-    [0, 1, 2, 4]
-    """
-    return np.sort(np.concatenate([np.flatnonzero(y == label)[:per_class] for label in np.unique(y)]))
 
 
 def _frozen(values: np.ndarray) -> np.ndarray:

@@ -68,6 +68,25 @@ def load(
     )
 
 
+def load_splits(
+    source: str | os.PathLike[str] | Sequence[Any],
+    *,
+    preprocess: str | None = None,
+    full: bool | None = None,
+    dtype: DTypeLike = np.float32,
+) -> tuple[Dataset, Dataset | None]:
+    """The training and the test split of a source, as `load` gives them; None for the second where there are no splits.
+
+    >>> train, test = load_splits("fashion-mnist", full=False)
+    >>> train.count, test.count
+    (6000, 1000)
+    """
+    train = load(source, preprocess=preprocess, full=full, dtype=dtype)
+    if train.split == WHOLE:
+        return train, None
+    return train, load(source, "test", preprocess=preprocess, full=full, dtype=dtype)
+
+
 def _floating(dtype: Any) -> np.dtype:
     for allowed in (np.dtype(np.float32), np.dtype(np.float64)):
         try:
@@ -83,13 +102,15 @@ def _origin(source: Any, full: bool | None) -> Source:
         raise ValueError(f"full is {full!r}, but must be True, False or None.")
     if isinstance(source, str) and source in _named.KNOWN:
         return _named.find(source, full)
+    if isinstance(source, (str, os.PathLike)):
+        found = _path(source)
+    elif isinstance(source, (tuple, list)) and len(source) == 2:
+        found = Pair(_asarray("x", source[0]), _asarray("y", source[1]))
+    else:
+        raise ValueError(f"source is of type {type(source).__name__}, but must be a name, a path or a pair (x, y).")
     if full is not None:
         raise ValueError(f"full is {full}, but only named sets ({', '.join(_named.KNOWN)}) have a subset.")
-    if isinstance(source, (str, os.PathLike)):
-        return _path(source)
-    if isinstance(source, (tuple, list)) and len(source) == 2:
-        return Pair(_asarray("x", source[0]), _asarray("y", source[1]))
-    raise ValueError(f"source is of type {type(source).__name__}, but must be a name, a path or a pair (x, y).")
+    return found
 
 
 def _path(source: str | os.PathLike[str]) -> Source:

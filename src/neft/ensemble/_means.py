@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 
 from .._activation import Activation
 from .._network import MLP
-from ..gaussian import Powers, moment, pair, rule
+from .._quadrature import rule
+from ..gaussian import Powers, moment, pair
 
 
 class Averages(NamedTuple):

@@ -6,6 +6,7 @@ from ._geometry import Geometry as Geometry
 from ._geometry import geometry as geometry
 from ._joint import Joint as Joint
 from ._joint import joint as joint
+from ._many_seeds import Experiment as Experiment
 from ._metric import CoupledNeurons as CoupledNeurons
 from ._metric import Metric as Metric
 from ._metric import SeparateNeurons as SeparateNeurons

@@ -10,15 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .. import _check
+from .. import _check, _hermite
+from .._accuracy import warn_missed
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._blocks import block_size, blocks
+from .._closed import closed_form
 from .._precision import float64
-from . import _hermite
-from ._accuracy import warn_missed
-from ._closed import closed_form
-from ._quadrature import MOST_PANELS, PANELS, elementwise, refined
+from .._quadrature import MOST_PANELS, PANELS, elementwise, refined
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
 
 _LADDER = (256, 1024, 4096)  # numbers of Hermite terms to try

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._quadrature import in_units, unit_rule
+from .._quadrature import in_units, unit_rule
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = 9.0

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ..data import Dataset, load
+from ..data import Dataset, load_splits
 
 
 def sets(configuration: Mapping[str, Any]) -> tuple[Dataset, Dataset | None]:
@@ -21,9 +21,7 @@ def checksum(configuration: Mapping[str, Any]) -> str | None:
 
 @functools.lru_cache(maxsize=2)
 def _sets(data: str, preprocess: str | None, full: bool | None) -> tuple[Dataset, Dataset | None]:
-    train = load(data, preprocess=preprocess, full=full)
-    test = load(data, "test", preprocess=preprocess, full=full) if train.split == "train" else None
-    return train, test
+    return load_splits(data, preprocess=preprocess, full=full)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,6 +1,5 @@
 """One configuration, done: the only thing that workers return and that files hold."""
 
-import contextlib
 import os
 import socket
 import time
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _progress
+from .._progress import quietly
 from .._result import Made, Result, result
 from ._data import checksum
 from ._registry import known
@@ -60,7 +59,7 @@ def compute(kind: str, configuration: Mapping[str, Any], data: str | None = None
     started, cpu = time.monotonic(), time.process_time()
     values, reason, seconds = {}, None, None
     try:
-        with _silent():
+        with quietly():  # the sweep says how far it is; bars of single configurations would only flicker
             values = dict(work(**configuration))
         seconds = values.pop("cpu_seconds", None)
         values = {name: np.asarray(value) for name, value in values.items()}
@@ -75,17 +74,6 @@ def compute(kind: str, configuration: Mapping[str, Any], data: str | None = None
         made=Made.by("neft.sweep.run", specification={"kind": kind, **configuration}),
     )
     return finished, Timing(time.monotonic() - started, spent, socket.gethostname(), os.getpid())
-
-
-@contextlib.contextmanager
-def _silent():
-    # The sweep says how far it is; bars of single configurations would only flicker.
-    before = _progress._quiet
-    _progress.be_quiet()
-    try:
-        yield
-    finally:
-        _progress.be_quiet(before)
 
 
 def _sentence(error: Exception) -> str:

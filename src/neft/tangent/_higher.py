@@ -4,9 +4,7 @@ With v = λ∇z of a sample and an output, dH = D²z[v, v'], the first ddNTK is 
 of D²z v and D²z' v' with the learning rates between them.
 """
 
-import functools
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._blocks import block_size, blocks
+from .._flat import Flat, Model, directional_derivative, flat, samples
 from .._network import MLP
-from ._flat import Flat, Model, flat, samples
 
 
 def dntk(f: Model | MLP, params: Any, x: Any, rates: Any = None) -> Float[Array, "N N N O O O"]:
@@ -56,17 +54,6 @@ def _gradients(f: Model | MLP, params: Any, x: Any, rates: Any) -> tuple[Flat, A
     return model, x, jacobian.reshape(-1, len(model.theta)) * model.rates
 
 
-def derivative(z: Callable[[Array], Array], theta: Array, directions: tuple[Array, ...]) -> Array:
-    """D^k z at θ along k directions."""
-    for direction in directions:
-        z = functools.partial(_slope, z, direction)
-    return z(theta)
-
-
-def _slope(z: Callable[[Array], Array], direction: Array, theta: Array) -> Array:
-    return jax.jvp(z, (theta,), (direction,))[1]
-
-
 def _along(model: Flat, x: Array, v: Array, order: int) -> np.ndarray:
     # (N·O,) * (order + 1): symmetric in all indices but the first, so each set of directions is done once.
     M = len(v)
@@ -75,7 +62,7 @@ def _along(model: Flat, x: Array, v: Array, order: int) -> np.ndarray:
 
     @jax.jit
     def several(theta, v, x, sets):
-        one = lambda chosen: derivative(lambda t: model.z(t, x), theta, tuple(v[i] for i in chosen))  # noqa: E731
+        one = lambda chosen: directional_derivative(lambda t: model.z(t, x), theta, tuple(v[i] for i in chosen))  # noqa: E731
         return jax.vmap(one)(sets)
 
     size = block_size(2 ** (order + 1) * v.dtype.itemsize * (v.shape[1] + 4 * x.size), len(sets))

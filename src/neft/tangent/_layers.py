@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._flat import per_leaf
 from .._network import MLP
-from ._flat import per_leaf
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:

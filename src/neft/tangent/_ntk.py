@@ -12,8 +12,8 @@ from jax.extend.core import subjaxprs
 from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
+from .._flat import Flat, Model, flat, samples
 from .._network import MLP
-from ._flat import Flat, Model, flat, samples
 from ._layers import layer_ntk, layered, signals
 
 _SAMPLES = 64

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._flat import Model, directional_derivative, flat, samples
 from .._network import MLP
-from ._flat import Model, flat, samples
-from ._higher import derivative
 
 
 def products(
@@ -46,6 +45,6 @@ def products(
     def contracted(theta, rates, x, at, vectors):
         pull = jax.vjp(lambda t: model.z(t, x), theta)[1]
         directions = tuple(rates * pull(vector.astype(theta.dtype))[0] for vector in vectors)
-        return derivative(lambda t: model.z(t, at), theta, directions)
+        return directional_derivative(lambda t: model.z(t, at), theta, directions)
 
     return contracted(model.theta, model.rates, x, at, [jnp.asarray(v) for v in vectors])

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .. import _check
+from .._flat import Model, flat
 from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
 from .._warn import warn
-from ..tangent._flat import Model, flat
 from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
 from ._hierarchy import Hierarchy, hierarchy
 from ._kernels import targets

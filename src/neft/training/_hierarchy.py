@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._flat import Model, directional_derivative, flat
 from .._network import MLP
 from ..tangent import ddntk, dntk, ntk
-from ..tangent._flat import Model, flat
-from ..tangent._higher import derivative
 
 
 class Hierarchy(NamedTuple):
@@ -68,7 +67,7 @@ def drawn(f: Model | MLP, params: Any, x: Array, train: int, order: int, rates: 
         return found
 
     def along(*directions: Array) -> Array:
-        return derivative(z, model.theta, directions)
+        return directional_derivative(z, model.theta, directions)
 
     second = jax.vmap(lambda a: jax.vmap(lambda b: along(a, b))(v[:A]))(v)
     found = found._replace(dH=second.transpose(2, 0, 1))

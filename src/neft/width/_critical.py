@@ -13,9 +13,9 @@ from .. import _check
 from .._activation import Activation, activation
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._quadrature import elementwise, in_units, unit_rule
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
-from ..gaussian._quadrature import elementwise, in_units, unit_rule
 from ._asymptotics import Origin, origin
 
 Universality = Literal["scale-invariant", "K*=0", "half-stable", "K*>0", "none"]

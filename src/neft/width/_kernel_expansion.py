@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array
 
 from .._activation import Activation
-from ..gaussian._hermite import Terms, broadcast_sum, shared_coefficients, shared_rule, sorted_terms, tails
+from .._hermite import Terms, broadcast_sum, shared_coefficients, shared_rule, sorted_terms, tails
 from ._kernel_pairs import Averages, next_pair
 from ._one_input import Rates
 

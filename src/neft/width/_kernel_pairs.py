@@ -14,10 +14,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._activation import Activation, derivative_of
+from .._closed import Form, Pair, form_of
+from .._hermite import functions
 from .._network import MLP
-from ..gaussian._closed import Form, Pair, form_of
-from ..gaussian._hermite import functions
-from ..gaussian._quadrature import PANELS, in_units, unit_rule
+from .._quadrature import PANELS, in_units, unit_rule
 from ._one_input import Rates
 
 

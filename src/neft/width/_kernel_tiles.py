@@ -10,8 +10,9 @@ from jax import lax
 from jaxtyping import Array
 
 from .._activation import Activation
-from ..gaussian import Powers, moments, pair
-from ..gaussian._closed import Pair, form_of
+from .._closed import Pair, form_of
+from .._moments import Powers, pure_moments
+from ..gaussian import pair
 from ._kernel_expansion import over
 from ._kernel_pairs import apart, between, by_form, first_pair, next_pair, unit
 from ._one_input import Rates
@@ -51,7 +52,7 @@ def _compiled_squares(act: Activation, K: Array) -> Array:
     if form is not None:
         return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in form[:2]])
     # In pieces, because every variance has nodes of its own.
-    return lax.map(lambda k: moments(act, [Powers(s=2), Powers(s1=2)], k), K, batch_size=64).T
+    return lax.map(lambda k: pure_moments(act, [Powers(s=2), Powers(s1=2)], k), K, batch_size=64).T
 
 
 class Side(NamedTuple):

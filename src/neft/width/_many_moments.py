@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._activation import Activation
-from ..gaussian import almost_everywhere, pair_derivatives, pinned_products
+from .._pair_derivatives import pair_derivatives
+from .._pinned import pinned_products
+from .._tuples import almost_everywhere
 from ._moments import existence
 
 # Of each fourfold average: the derivatives of its factors, and the tensors whose recursion asks for it.

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from jaxtyping import Array, Float
 
 from .._activation import Activation
-from ..gaussian import Powers, moments
+from .._moments import Powers, pure_moments
 
 Existence = Literal["all", "no second derivative squared", "no derivative"]
 
@@ -49,7 +49,7 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
     """
     exists = existence(act)
     if exists == "no derivative":
-        ss, ssss, zzss = moments(act, [Powers(s=2), Powers(s=4), Powers(s=2, z=2)], K)
+        ss, ssss, zzss = pure_moments(act, [Powers(s=2), Powers(s=4), Powers(s=2, z=2)], K)
         return Averages(ss, ssss, (zzss - K * ss) / (2 * K**2))
     table = {
         "ss": Powers(s=2),
@@ -78,7 +78,7 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
             "zzse": Powers(s=1, s2=1, z=2),
             "zzzde": Powers(s1=1, s2=1, z=3),
         }
-    mean = dict(zip(table, moments(act, list(table.values()), K)))
+    mean = dict(zip(table, pure_moments(act, list(table.values()), K)))
     common = {name: mean[name] for name in ("ss", "ssss", "a", "ssdd", "dddd", "sdde", "se")}
     common |= {"g": mean["zsd"] / K, "m": mean["zde"] / K}
     if exists == "all":

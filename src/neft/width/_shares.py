@@ -14,9 +14,9 @@ from jax import lax
 
 from .. import _check
 from .._activation import Activation
+from .._moments import Powers, pure_moments
 from .._network import MLP
 from .._precision import float64
-from ..gaussian import Powers, moments
 
 
 @float64
@@ -68,7 +68,7 @@ def _compiled(act: Activation):
     def run(q, C_b, C_W):
         def step(K, variances):
             b, W = variances
-            square, slope = moments(act, [Powers(s=2), Powers(s1=2)], K)
+            square, slope = pure_moments(act, [Powers(s=2), Powers(s1=2)], K)
             return b + W * square, (square, W * slope)
 
         square, chi = lax.scan(step, C_b[0] + C_W[0] * q, (C_b[1:], C_W[1:]))[1]

@@ -1,6 +1,6 @@
 """How an average says that it missed its tolerance."""
 
-from .._warn import warn
+from ._warn import warn
 
 
 class AccuracyWarning(UserWarning):

@@ -6,11 +6,11 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from .._activation import Activation, Kink
-from .._precision import float64
-from ._many import almost_everywhere
-from ._one import sides
+from ._activation import Activation, Kink
+from ._moments import sides
+from ._precision import float64
 from ._quadrature import elementwise
+from ._tuples import almost_everywhere
 
 _ALIGNED = 1e-13
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from .._activation import Activation
+from ._activation import Activation
 from ._angle import angle, arctan2, sine
 
 

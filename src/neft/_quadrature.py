@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._blocks import block_size, blocks
 from ._accuracy import warn_missed
+from ._blocks import block_size, blocks
 
 _REACH = 13.0  # standard deviations; beyond them the weight is below 1e-37
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -17,13 +17,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._activation import Activation, derivative_of
-from .._precision import float64
 from ._accuracy import warn_missed
-from ._one import sides
+from ._activation import Activation, derivative_of
+from ._moments import sides
+from ._precision import float64
 from ._quadrature import AROUND_A_KINK, PANELS, elementwise, unit_rule
 
-Orders = tuple[int, int]
+DerivativeOrders = tuple[int, int]
 
 _REACH = 9.0
 _STEP = 0.2  # of the trapezoid rule, in lengths of σ: 1e-10 for the fifth derivative of tanh
@@ -34,8 +34,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 @float64
 def pair_derivatives(
-    act: Activation, orders: tuple[Orders, ...], K: Float[np.ndarray, "N N"]
-) -> dict[Orders, Float[np.ndarray, "N N"]]:
+    act: Activation, orders: tuple[DerivativeOrders, ...], K: Float[np.ndarray, "N N"]
+) -> dict[DerivativeOrders, Float[np.ndarray, "N N"]]:
     """⟨σ^(p)(z_a) σ^(q)(z_b)⟩ for each (p, q), both ways round; K has a positive diagonal.
 
     Entries of pairs that a kink forbids alone hold what `aligned_pair` says.
@@ -84,7 +84,9 @@ def _compare(act: Activation, values: np.ndarray, finer: np.ndarray) -> None:
         warn_missed(f"averages of derivatives of {act.name}", error, _TOLERANCE)
 
 
-def aligned_pair(act: Activation, orders: tuple[Orders, ...], ca: float, cb: float) -> dict[Orders, float]:
+def aligned_pair(
+    act: Activation, orders: tuple[DerivativeOrders, ...], ca: float, cb: float
+) -> dict[DerivativeOrders, float]:
     """The averages for two variables z_a = c_a x and z_b = c_b x of one standard normal x.
 
     Where more than one delta meets, an average does not exist alone. What exists is the sum over all ways to share
@@ -94,7 +96,7 @@ def aligned_pair(act: Activation, orders: tuple[Orders, ...], ca: float, cb: flo
     """
     kink = min((k.order for k in act.kinks), default=math.inf)
     line = _Line(act, ca, cb)
-    found: dict[Orders, float] = {}
+    found: dict[DerivativeOrders, float] = {}
 
     def value(p: int, q: int) -> float:
         if (p, q) not in found:
@@ -181,7 +183,9 @@ def _count(act: Activation, spread: float) -> int:
 
 
 @functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
-def _smooth(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, cb: Array, rho: Array) -> Array:
+def _smooth(
+    act: Activation, orders: tuple[DerivativeOrders, ...], count: int, ca: Array, cb: Array, rho: Array
+) -> Array:
     step = _REACH / count
     x = jnp.arange(-count, count + 1) * step
     w = jnp.exp(-x * x / 2) * (step / math.sqrt(2 * math.pi))
@@ -198,7 +202,9 @@ def _smooth(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, 
 
 
 @functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
-def _kinked(act: Activation, orders: tuple[Orders, ...], count: int, ca: Array, cb: Array, rho: Array) -> Array:
+def _kinked(
+    act: Activation, orders: tuple[DerivativeOrders, ...], count: int, ca: Array, cb: Array, rho: Array
+) -> Array:
     # The highest derivative whose averages need no Hermite polynomials: it has deltas.
     highest = 1 + min(kink.order for kink in act.kinks)
     kinks = np.array([kink.position for kink in act.kinks])

@@ -16,12 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from .. import _check
 from .._network import MLP
-from ..fisher import BatchNormalized, RNGDState, refresh
-from ..fisher._optimizers import OPTIMIZERS, REFRESH_EVERY
-from ..fisher._task import Parts, Task, cross_entropy, prepared, split
-from ..fisher._whiten import Whitening
-from ._data import sets
+from ..data import load_splits
+from ._normalized import BatchNormalized
+from ._optimizers import OPTIMIZERS, REFRESH_EVERY, SCHEDULES
+from ._rngd import RNGDState, refresh
+from ._task import INPUTS, Parts, Task, cross_entropy, prepared, split
+from ._whiten import Whitening
 
 STACK = 4
 """Seeds whose steps are done together."""
@@ -44,24 +46,51 @@ class _Scores(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """All of a training but its learning rate and its seeds; `train` says what the fields are."""
+    """All of a training by `neft.fisher.train` but its learning rate and its seeds, to be run for many of them.
 
-    data: str
-    full: bool | None
-    preprocess: str | None
-    hidden: tuple[int, ...]
-    activation: str
-    batch_norm: bool
-    optimizer: str
-    schedule: str
-    inputs: str | None
-    epochs: int
-    batch: int
-    l2: float
-    split: int
+    `data`, `full` and `preprocess` are those of `neft.data.load`, `split` is the seed by which the data is cut 5:1:1,
+    and the others are those of `neft.fisher.train`. Nothing is loaded before `train` is called.
+
+    >>> experiment = Experiment(full=False, preprocess="pool(49)+unit", hidden=(8,), optimizer="sgd", epochs=1)
+    >>> experiment.train(0.1, seeds=(0, 1))["train_cost"].shape
+    (2, 2)
+    """
+
+    data: str = "fashion-mnist"
+    full: bool | None = None
+    preprocess: str | None = None
+    hidden: Sequence[int] = (80, 80, 80)
+    activation: str = "relu"
+    batch_norm: bool = False
+    optimizer: str = "rngd"
+    schedule: str = "constant"
+    inputs: str | None = None
+    epochs: int = 5
+    batch: int = 50
+    l2: float = 1e-3
+    split: int = 0
+
+    def __post_init__(self) -> None:
+        _check.one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        _check.one_of("schedule", self.schedule, SCHEDULES)
+        if self.inputs is not None:
+            _check.one_of("inputs", self.inputs, INPUTS)
+        for name in ("epochs", "batch"):
+            _check.integer(name, getattr(self, name), at_least=1)
+        _check.integer("split", self.split, at_least=0)
+        _check.real("l2", self.l2, at_least=0.0)
+        hidden = tuple(_check.integer("each of hidden", width, at_least=1) for width in self.hidden)
+        object.__setattr__(self, "hidden", hidden)
 
     def train(self, learning_rate: float | None, seeds: Sequence[int]) -> dict[str, Any]:
-        """The curves of all seeds, with their cost, accuracy and CPU seconds (per seed) at each epoch."""
+        """The curves of `seeds` trainings, which differ in initial weights and in the order of the data.
+
+        Returns `epochs` of shape (points,), costs and accuracies on the training and validation part of shape
+        (seeds, points), cost and accuracy on the test part at the end of shape (seeds,), and the CPU seconds of the
+        steps for one seed at each point. A `learning_rate` of None is the optimizer's usual one.
+        """
+        if learning_rate is not None:
+            _check.real("learning_rate", learning_rate, above=0.0)
         program = _program(self)
         rate = OPTIMIZERS[self.optimizer].rate if learning_rate is None else float(learning_rate)
         laboratory = _laboratory(self.data, self.full, self.preprocess, self.split, self.form)
@@ -240,7 +269,7 @@ def _refuse_nonfinite(costs: np.ndarray, done: int, rate: float) -> None:
 
 @functools.lru_cache(maxsize=2)
 def _laboratory(data: str, full: bool | None, preprocess: str | None, seed: int, inputs: str) -> _Laboratory:
-    train, test = sets({"data": data, "full": full, "preprocess": preprocess})
+    train, test = load_splits(data, preprocess=preprocess, full=full)
     parts, white, seconds = prepared(split(train, test, seed), inputs)
     return _Laboratory(parts, white, seconds, train.classes)
 

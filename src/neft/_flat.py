@@ -1,5 +1,6 @@
 """A model as a function of one vector of parameters, which is what derivatives along directions are taken of."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +11,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from .. import _check
-from .._network import MLP
+from . import _check
+from ._network import MLP
 
 Model = Callable[[Any, Any], Any]
 
@@ -80,3 +81,14 @@ def samples(name: str, x: Any) -> Array:
         raise ValueError(f"{name} has shape {array.shape}, but must hold at least one sample along its first axis.")
     _check.array(name, np.asarray(array))
     return array
+
+
+def directional_derivative(z: Callable[[Array], Array], theta: Array, directions: tuple[Array, ...]) -> Array:
+    """D^k z at θ along k directions."""
+    for direction in directions:
+        z = functools.partial(_slope, z, direction)
+    return z(theta)
+
+
+def _slope(z: Callable[[Array], Array], direction: Array, theta: Array) -> Array:
+    return jax.jvp(z, (theta,), (direction,))[1]
