@@ -19,7 +19,7 @@ def rate(width: int, only: tuple[str, ...] | None, draws: int) -> float:
 
     def run(count: int) -> float:
         start = time.perf_counter()
-        neft.ensemble.estimate(net, x, count, jax.random.key(0), only=only, dtype=np.float32)
+        neft.ensemble.estimate(net, x, draws=count, key=jax.random.key(0), only=only, dtype=np.float32)
         return time.perf_counter() - start
 
     run(2)

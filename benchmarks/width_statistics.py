@@ -27,7 +27,14 @@ def run() -> list[Ratio]:
 
         def call(name=name, counter=counter) -> None:
             change = 1e-3 * next(counter)
-            net = neft.MLP((3, *(64,) * (DEPTH - 1), 2), name, 0.1 + change, 1.3 - change, 0.5 + change, 0.8)
+            net = neft.MLP(
+                (3, *(64,) * (DEPTH - 1), 2),
+                name,
+                C_b=0.1 + change,
+                C_W=1.3 - change,
+                lambda_b=0.5 + change,
+                lambda_W=0.8,
+            )
             neft.width.statistics(net, np.array([1.0, -0.5, 0.3 + change]))
 
         call()

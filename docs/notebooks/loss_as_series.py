@@ -12,7 +12,7 @@ import neft
 
 load = {"preprocess": "pool(16)+global", "full": False}
 train, test = (neft.data.load("fashion-mnist", split, **load) for split in ("train", "test"))
-fit = neft.action.fit(train, test, hidden=8, epochs=3, rate=0.003, key=jax.random.key(0))
+fit = neft.action.fit(train, test, hidden=8, epochs=3, learning_rate=0.003, key=jax.random.key(0))
 print(f"evaluation loss {fit.evaluation_loss[fit.best]:.3f} against ln 10 = {np.log(10):.3f}")
 assert fit.evaluation_loss[fit.best] < np.log(10) - 0.5
 

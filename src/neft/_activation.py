@@ -56,6 +56,7 @@ class Activation:
 
     name: str
     function: Callable[[Any], Any]
+    _: dataclasses.KW_ONLY
     kinks: tuple[Kink, ...] = ()
     singularity: float = math.inf
     parity: Parity = None
@@ -138,7 +139,7 @@ class Activation:
 
 
 def activation(
-    source: "str | Activation | Callable[[Any], Any]",
+    activation: "str | Activation | Callable[[Any], Any]",
     *,
     name: str | None = None,
     kinks: Iterable[Kink | Sequence[float] | float] = (),
@@ -146,7 +147,7 @@ def activation(
     """The activation of a name such as "silu" or "leaky_relu(0.1)", or of any elementwise JAX function.
 
     Args:
-        source: a name, a function σ(z), or an activation, which is returned as it is.
+        activation: a name, a function σ(z), or an activation, which is returned as it is.
         name: what to call a function (its own name by default).
         kinks: where a function has kinks: positions, or (position, order, jump) when known; both are held against its
             derivatives on the two sides.
@@ -164,15 +165,16 @@ def activation(
     # Both are built from the class above, so they are imported here.
     from ._named import activation_names, from_text
 
-    if isinstance(source, Activation | str):
+    if isinstance(activation, Activation | str):
         for argument, value in (("name", name), ("kinks", kinks)):
             if value is not None and value != ():
                 raise ValueError(f"{argument} is {value!r}, but only a function can be given its {argument}.")
-        return source if isinstance(source, Activation) else from_text(source)
-    if callable(source):
-        return _remade(source, getattr(source, "__name__", type(source).__name__) if name is None else name, kinks)
+        return activation if isinstance(activation, Activation) else from_text(activation)
+    if callable(activation):
+        own = getattr(activation, "__name__", type(activation).__name__)
+        return _remade(activation, own if name is None else name, kinks)
     raise ValueError(
-        f"activation is {source!r}, but must be a name (one of {', '.join(activation_names())}) or a function."
+        f"activation is {activation!r}, but must be a name (one of {', '.join(activation_names())}) or a function."
     )
 
 

@@ -52,6 +52,7 @@ class MLP:
         self,
         widths: Sequence[int],
         activation: "str | Activation | Callable[[Any], Any]" = "tanh",
+        *,
         C_b: float | Sequence[float] = 0.0,
         C_W: float | Sequence[float] = 1.0,
         lambda_b: float | Sequence[float] = 1.0,
@@ -69,7 +70,7 @@ class MLP:
         """L, the number of layers of weights."""
         return len(self.widths) - 1
 
-    def init(self, key: Array, dtype: Any = None) -> tuple[Layer, ...]:
+    def init(self, key: Array, *, dtype: Any = None) -> tuple[Layer, ...]:
         """Random Gaussian parameters, one `Layer` per layer, in JAX's default float type unless `dtype` is given."""
         dtype = jnp.zeros(()).dtype if dtype is None else dtype
         try:

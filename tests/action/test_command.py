@@ -80,7 +80,7 @@ def stopping(evaluation):
         minimum=2 if losses[-1] > losses[2] else None,
         trusted=True,
         reason="a test",
-        rate=0.1,
+        learning_rate=0.1,
         curvature=np.ones(3),
         made=neft.Made.by("test"),
     )

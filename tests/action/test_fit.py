@@ -25,7 +25,7 @@ def blobs():
 
 @pytest.mark.slow
 def test_training_stops_early_and_keeps_the_best(blobs):
-    found = action.fit(*blobs, hidden=64, rate=0.03, epochs=60, patience=2, batch=50)
+    found = action.fit(*blobs, hidden=64, learning_rate=0.03, epochs=60, patience=2, batch=50)
     assert found.finished and found.best == np.argmin(found.evaluation_loss) == len(found.evaluation_loss) - 3
     again = action.expand(found.params, blobs[1], 1)
     assert again.loss == pytest.approx(found.evaluation_loss[found.best], rel=1e-5)
@@ -35,7 +35,7 @@ def test_training_stops_early_and_keeps_the_best(blobs):
 
 @pytest.mark.slow
 def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(blobs, tmp_path):
-    options = {"hidden": 8, "rate": 0.01, "batch": 64, "key": jax.random.key(3)}
+    options = {"hidden": 8, "learning_rate": 0.01, "batch": 64, "key": jax.random.key(3)}
     whole = action.fit(*blobs, epochs=4, **options)
     path = tmp_path / "run.npz"
     action.fit(*blobs, epochs=2, resume=path, **options)
@@ -65,8 +65,8 @@ def test_fits_are_saved_and_loaded(blobs, tmp_path):
 def test_bad_options_are_refused_in_one_sentence(blobs):
     with one_sentence("hidden"):
         action.fit(*blobs, hidden=0)
-    with one_sentence("rate"):
-        action.fit(*blobs, rate=0.0)
+    with one_sentence("learning_rate"):
+        action.fit(*blobs, learning_rate=0.0)
     with one_sentence("resume"):
         action.fit(*blobs, resume="run.json")
     with one_sentence("evaluation is missing"):
@@ -86,7 +86,7 @@ def start(hidden=32):
 
 def test_both_rules_find_the_minimum_of_the_evaluation_loss_for_full_batches(blobs):
     monitor = action.StoppingMonitor(*losses(blobs))
-    monitor.follow(start(), optax.sgd(0.2), steps=150, rate=0.2)
+    monitor.follow(start(), optax.sgd(0.2), steps=150, learning_rate=0.2)
     report = monitor.report()
     assert report.trusted and report.minimum is not None and report.minimum > 5
     assert abs(report.stop_by_alignment - report.minimum) <= 1
@@ -96,7 +96,7 @@ def test_both_rules_find_the_minimum_of_the_evaluation_loss_for_full_batches(blo
 @pytest.mark.slow
 def test_for_adam_the_drift_finds_it(blobs):
     monitor = action.StoppingMonitor(*losses(blobs))
-    monitor.follow(start(), optax.adam(0.003), steps=150, rate=None)
+    monitor.follow(start(), optax.adam(0.003), steps=150, learning_rate=None)
     report = monitor.report()
     assert not report.trusted and "step size" in report.reason
     assert report.minimum is not None and abs(report.stop_by_drift - report.minimum) <= 1
@@ -106,10 +106,10 @@ def test_for_adam_the_drift_finds_it(blobs):
 def test_large_steps_and_minibatches_are_not_trusted(blobs):
     training, evaluation = losses(blobs)
     monitor = action.StoppingMonitor(training, evaluation)
-    monitor.follow(start(), optax.sgd(50.0), steps=2, rate=50.0)
+    monitor.follow(start(), optax.sgd(50.0), steps=2, learning_rate=50.0)
     assert "2/λ_max" in monitor.report().reason and not monitor.report().trusted
     monitor = action.StoppingMonitor(training, evaluation)
-    monitor.follow(start(), optax.sgd(0.1), steps=2, rate=0.1, batches=lambda i: losses(blobs, 15)[0])
+    monitor.follow(start(), optax.sgd(0.1), steps=2, learning_rate=0.1, batches=lambda i: losses(blobs, 15)[0])
     assert "minibatches" in monitor.report().reason
 
 
@@ -142,7 +142,7 @@ def test_the_largest_curvature_is_that_of_the_hessian():
 @pytest.mark.slow
 def test_more_data_move_the_stop_to_later_steps(blobs):
     (z, m), evaluation = blobs
-    found = action.stops_by_size((z, m), evaluation, [30, 300], rate=0.3, steps=300, hidden=32)
+    found = action.stops_by_size((z, m), evaluation, [30, 300], learning_rate=0.3, steps=300, hidden=32)
     early, late = (found[size].minimum or 300 for size in (30, 300))
     assert early < late
     assert found[300].evaluation.min() < found[30].evaluation.min()
@@ -154,7 +154,7 @@ def test_curvature_counts_up_to_the_stop_and_not_beyond():
         return jnp.sum(jnp.where(w < 1, -w, 25 * (w - 1) ** 2 - w))
 
     monitor = action.StoppingMonitor(training, lambda w: jnp.sum((w - 0.5) ** 2))
-    monitor.follow(jnp.zeros(1), optax.sgd(0.06), steps=60, rate=0.06)
+    monitor.follow(jnp.zeros(1), optax.sgd(0.06), steps=60, learning_rate=0.06)
     report = monitor.report()
     assert report.stop_by_alignment == report.minimum + 1 == 9 and len(report.curvature) == 60
     assert report.trusted and report.curvature.max() == pytest.approx(50)
@@ -162,7 +162,7 @@ def test_curvature_counts_up_to_the_stop_and_not_beyond():
 
 def test_a_descent_that_comes_apart_is_not_trusted():
     monitor = action.StoppingMonitor(lambda w: jnp.sum(w**4), lambda w: jnp.sum((w - 0.5) ** 2))
-    monitor.follow(jnp.full(1, 3.0), optax.sgd(1.0), steps=8, rate=1.0)
+    monitor.follow(jnp.full(1, 3.0), optax.sgd(1.0), steps=8, learning_rate=1.0)
     assert not monitor.report().trusted
 
 
@@ -172,7 +172,7 @@ def test_a_step_too_large_on_the_way_to_the_stop_is_not_trusted():
         return jnp.sum(jnp.where(w < 0, 8 * w**2 - 2 * w, -2 * w + w**2 / 2))
 
     monitor = action.StoppingMonitor(training, lambda w: jnp.sum((w - 0.5) ** 2))
-    monitor.follow(jnp.full(1, -1.0), optax.sgd(0.2), steps=20, rate=0.2)
+    monitor.follow(jnp.full(1, -1.0), optax.sgd(0.2), steps=20, learning_rate=0.2)
     report = monitor.report()
     assert report.curvature[0] == pytest.approx(16) and report.curvature[-1] == pytest.approx(1)
     assert not report.trusted and "0.125" in report.reason
@@ -182,7 +182,7 @@ def test_updates_that_are_not_the_step_times_the_gradient_are_not_trusted():
     losses = (lambda w: jnp.sum((w - 1.0) ** 2), lambda w: jnp.sum((w - 0.5) ** 2))
     for optimizer in (optax.adam(0.05), optax.sgd(0.1), optax.sgd(0.05, momentum=0.5)):
         monitor = action.StoppingMonitor(*losses)
-        monitor.follow(jnp.zeros(2), optimizer, steps=3, rate=0.05)
+        monitor.follow(jnp.zeros(2), optimizer, steps=3, learning_rate=0.05)
         assert not monitor.report().trusted and "not 0.05 times the gradient" in monitor.report().reason
 
 
@@ -198,7 +198,7 @@ def test_the_curvature_followed_is_the_largest_eigenvalue_on_the_way(blobs):
         flat, opened = jax.flatten_util.ravel_pytree(end)
         exact = np.linalg.eigvalsh(jax.hessian(lambda f, o=opened: training(o(f)))(flat))[-1]
         monitor = action.StoppingMonitor(training, evaluation)
-        monitor.follow(params, optax.sgd(0.2), steps=steps + 1, rate=0.2)
+        monitor.follow(params, optax.sgd(0.2), steps=steps + 1, learning_rate=0.2)
         assert monitor.report().curvature[-1] == pytest.approx(float(exact), rel=0.02), steps
 
 
@@ -208,7 +208,7 @@ def test_stops_by_size_are_printed_saved_and_loaded(blobs, tmp_path):
     found = action.stops_by_size((z, m), evaluation, [30, 60], steps=3, hidden=4)
     assert found.sizes == (30, 60) and found[60] is found.runs[1]
     # A quarter of what is stable on the first part.
-    assert found.runs[0].rate * found.runs[0].curvature[0] == pytest.approx(0.5, rel=1e-3)
+    assert found.runs[0].learning_rate * found.runs[0].curvature[0] == pytest.approx(0.5, rel=1e-3)
     assert "30 samples" in str(found) and "not reached" in str(found)
     found.save(tmp_path / "s.json")
     assert neft.load(tmp_path / "s.json") == found
@@ -223,6 +223,7 @@ def test_stops_by_size_are_printed_saved_and_loaded(blobs, tmp_path):
 def test_without_evaluation_data_the_samples_that_follow_are_used(blobs):
     (z, m), _ = blobs
     by_default, by_hand = (
-        action.stops_by_size((z, m), other, [30], steps=1, hidden=2, rate=0.1) for other in (None, (z[30:], m[30:]))
+        action.stops_by_size((z, m), other, [30], steps=1, hidden=2, learning_rate=0.1)
+        for other in (None, (z[30:], m[30:]))
     )
     np.testing.assert_allclose(by_default[30].evaluation, by_hand[30].evaluation, rtol=1e-6)

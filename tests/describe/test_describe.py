@@ -1,5 +1,6 @@
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ from neft import describe
 
 @pytest.fixture(scope="module")
 def sampled():
-    return describe.network(neft.MLP(widths=(4, 64, 64, 2), C_b=0.1, C_W=1.5), draws=600, seed=3)
+    return describe.network(neft.MLP(widths=(4, 64, 64, 2), C_b=0.1, C_W=1.5), draws=600, key=jax.random.key(3))
 
 
 def test_an_activation_is_tabulated_with_its_derivatives():

@@ -77,7 +77,7 @@ def test_every_tensor_of_two_inputs_is_its_correlator():
         keys = jax.random.split(jax.random.key(1), (DRAWS // BLOCK, BLOCK))
         blocks = [jax.tree.map(np.asarray, block(part)) for part in keys]
         means = {name: np.stack([b[name] for b in blocks]) for name in blocks[0]}
-    found = estimate(NET, X, DRAWS, jax.random.key(2))
+    found = estimate(NET, X, draws=DRAWS, key=jax.random.key(2))
     # Products of means are taken from all blocks, which adds little to the spread of one.
     zz, H = means["zz"].mean(0), means["H"].mean(0)
     linear = {"V": ("zz", "zz", "zzzz"), "D": ("zz", "H", "zzH"), "A": ("H", "H", "HH")}

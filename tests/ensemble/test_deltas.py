@@ -22,7 +22,7 @@ def _slow(*values):
 def test_two_layers_agree_with_theory_at_any_width(name, tensors):
     net = MLP((3, 5, 2), name, **HYPER)
     known = statistics(net, X)
-    found = estimate(net, X, 30_000, jax.random.key(0), only=tuple(tensors), dtype=np.float32)
+    found = estimate(net, X, draws=30_000, key=jax.random.key(0), only=tuple(tensors), dtype=np.float32)
     for tensor in tensors:
         theory, estimated = getattr(known, tensor)[1], found.tensors[tensor]
         assert abs(estimated.mean[1] - theory) < 5 * estimated.stderr[1] + 1e-12, tensor
@@ -34,7 +34,7 @@ def test_p_of_two_inputs_counts_coincident_samples_as_it_should():
     # P = C_W²Θ01Θ02⟨δ(z0) s1' s2' s3⟩ for relu: half where 1 or 2 is the pinned sample, a third where both are.
     net = MLP((3, 6, 2), "relu", **HYPER)
     x = np.stack([X, [0.3, 0.9, -0.4]])
-    found = estimate(net, x, 30_000, jax.random.key(1), only=("P",), dtype=np.float32).P
+    found = estimate(net, x, draws=30_000, key=jax.random.key(1), only=("P",), dtype=np.float32).P
     K = HYPER["C_b"] + HYPER["C_W"] * x @ x.T / 3
     Theta = HYPER["lambda_b"] + HYPER["lambda_W"] * x @ x.T / 3
     spread = np.sqrt(K[1, 1] - K[0, 1] ** 2 / K[0, 0])
@@ -59,7 +59,9 @@ def test_a_softened_kink_agrees_in_deeper_layers():
     hard = activation(lambda z: jnp.maximum(z, 0.0) + 0.2 * z, name="hard", kinks=((0.0, 1, 1.0),))
     x = np.stack([X, [0.3, 0.9, -0.4]])
     both = [
-        estimate(MLP((3, 6, 5, 2), act, **HYPER), x, 40_000, jax.random.key(3), only=("P", "Q"), dtype=np.float32)
+        estimate(
+            MLP((3, 6, 5, 2), act, **HYPER), x, draws=40_000, key=jax.random.key(3), only=("P", "Q"), dtype=np.float32
+        )
         for act in (soft, hard)
     ]
     for name in "PQ":

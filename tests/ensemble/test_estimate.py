@@ -14,7 +14,7 @@ SEVEN = ("K", "Theta", "V", "A", "B", "D", "F")
 
 
 def cheap(draws, key, **options):
-    return estimate(NET, X, draws, jax.random.key(key), only=SEVEN, **options)
+    return estimate(NET, X, draws=draws, key=jax.random.key(key), only=SEVEN, **options)
 
 
 def test_estimates_are_reproducible_and_extend_each_other():
@@ -67,14 +67,17 @@ def test_what_kinks_forbid_is_not_there():
     with pytest.raises(AttributeError, match="but not 'R'"):
         _ = cheap(16, 0).R
     step = neft.activation(lambda z: jnp.where(z > 0, 1.0, 0.0), name="step", kinks=((0.0, 0, 1.0),))
-    found = estimate(MLP((3, 4, 2), step), X, 512, jax.random.key(0))
+    found = estimate(MLP((3, 4, 2), step), X, draws=512, key=jax.random.key(0))
     assert set(found.tensors) == {"K", "V", "K1"}
     assert abs(found.V.mean[1] - 1 / 4) < 5 * found.V.stderr[1]
 
 
 def test_only_what_is_asked_for_is_computed_and_is_the_same():
     net, key = MLP((3, 4, 2), "tanh"), jax.random.key(4)
-    whole, part = estimate(net, X, 16, key, only=("V", "A", "T", "P")), estimate(net, X, 16, key, only=("T", "V"))
+    whole, part = (
+        estimate(net, X, draws=16, key=key, only=("V", "A", "T", "P")),
+        estimate(net, X, draws=16, key=key, only=("T", "V")),
+    )
     assert list(part.tensors) == ["T", "V"]
     for name in part.tensors:
         np.testing.assert_allclose(part.tensors[name].mean, whole.tensors[name].mean, rtol=1e-12)
@@ -92,9 +95,9 @@ def test_several_inputs_hold_each_input_alone_and_repeated_inputs_are_one(name, 
     # The same draws and the same signs, so that entries agree to rounding, deltas included.
     net, key = MLP(widths, name, C_b=0.1, C_W=1.2), jax.random.key(7)
     other = np.array([0.4, 0.7, -0.2])
-    several = estimate(net, np.stack([X, other, X]), 24, key)
+    several = estimate(net, np.stack([X, other, X]), draws=24, key=key)
     for which, x in enumerate((X, other)):
-        alone = estimate(net, x, 24, key)
+        alone = estimate(net, x, draws=24, key=key)
         for tensor, found in several.tensors.items():
             places = [(which,)] if which == 1 else [(0,), (2,), (0, 2)]
             for place in places:
@@ -109,7 +112,7 @@ def test_several_inputs_hold_each_input_alone_and_repeated_inputs_are_one(name, 
 
 def test_tensors_of_several_inputs_have_their_symmetries():
     net = MLP((3, 4, 2), "sin", C_b=0.1)
-    found = estimate(net, np.stack([X, X[::-1]]), 16, jax.random.key(1))
+    found = estimate(net, np.stack([X, X[::-1]]), draws=16, key=jax.random.key(1))
     assert found.K.mean.shape == (2, 2, 2) and found.P.stderr.shape == (2, 2, 2, 2, 2)
     # New order of the axes that leaves a tensor as it is.
     same = {"K": (1, 0), "Theta": (1, 0), "V": (2, 3, 0, 1), "A": (2, 3, 0, 1), "D": (1, 0, 2, 3), "F": (2, 3, 0, 1)}
@@ -121,7 +124,9 @@ def test_tensors_of_several_inputs_have_their_symmetries():
 
 @pytest.mark.parametrize("widths", [(3, 1), (3, 1, 1), pytest.param((1, 1, 3, 1, 1), marks=pytest.mark.slow)])
 def test_one_layer_and_layers_of_one_neuron_are_no_special_case(widths):
-    found = estimate(MLP(widths, "tanh", C_W=(1.0,) * (len(widths) - 2) + (0.0,)), X[: widths[0]], 4, jax.random.key(0))
+    found = estimate(
+        MLP(widths, "tanh", C_W=(1.0,) * (len(widths) - 2) + (0.0,)), X[: widths[0]], draws=4, key=jax.random.key(0)
+    )
     assert all(np.isfinite(e.mean).all() and np.isfinite(e.stderr).all() for e in found.tensors.values())
 
 
@@ -133,18 +138,18 @@ def test_estimates_survive_a_file(tmp_path):
 
 def test_bad_input_gets_one_clear_sentence():
     with one_sentence("draws is 1", "at least 2"):
-        estimate(NET, X, 1, jax.random.key(0))
+        estimate(NET, X, draws=1, key=jax.random.key(0))
     with one_sentence("x has shape (2,)"):
-        estimate(NET, X[:2], 10, jax.random.key(0))
+        estimate(NET, X[:2], draws=10, key=jax.random.key(0))
     with one_sentence("x holds nan"):
-        estimate(NET, [1.0, np.nan, 0.0], 10, jax.random.key(0))
+        estimate(NET, [1.0, np.nan, 0.0], draws=10, key=jax.random.key(0))
     with one_sentence("x has shape (0, 3)"):
-        estimate(NET, np.ones((0, 3)), 10, jax.random.key(0))
+        estimate(NET, np.ones((0, 3)), draws=10, key=jax.random.key(0))
     with one_sentence("x has shape ()"):
-        estimate(NET, 1.0, 10, jax.random.key(0))
+        estimate(NET, 1.0, draws=10, key=jax.random.key(0))
     with one_sentence("each of only is 'R'", "one of K, Theta"):
-        estimate(NET, X, 10, jax.random.key(0), only=("R",))
+        estimate(NET, X, draws=10, key=jax.random.key(0), only=("R",))
     with one_sentence("dtype", "float32 or float64"):
-        estimate(NET, X, 10, jax.random.key(0), dtype=np.int32)
+        estimate(NET, X, draws=10, key=jax.random.key(0), dtype=np.int32)
     with one_sentence("overflows at layer"):
-        estimate(MLP((3, *(8,) * 12), "quadratic", C_W=5.0), 1e3 * X, 10, jax.random.key(0), only=("V",))
+        estimate(MLP((3, *(8,) * 12), "quadratic", C_W=5.0), 1e3 * X, draws=10, key=jax.random.key(0), only=("V",))

@@ -40,7 +40,7 @@ def test_a_network_of_ones_own_agrees_with_theory():
     n = 2
     net = MLP((3, n, 2), "relu", C_b=0.2, C_W=1.3, lambda_b=0.3, lambda_W=0.7)
     known = neft.width.statistics(net, X[0])
-    found = estimate_model(net.init, net.apply, X[:1], 60_000, KEY, rates=net.rates())
+    found = estimate_model(net.init, net.apply, X[:1], draws=60_000, key=KEY, rates=net.rates())
     same, other, crossed = (0,) * 8, (0, 0, 0, 0, 0, 1, 0, 1), (0, 0, 0, 1, 0, 0, 0, 1)
     for estimate, where, value in (
         (found.two_point, (0, 0, 0, 0), known.K[1]),
@@ -63,7 +63,7 @@ def test_an_equinox_model_is_as_good_as_a_function():
     def init(key):
         return eqx.nn.MLP(3, 2, width_size=4, depth=1, key=key)
 
-    found = estimate_model(init, lambda model, x: jax.vmap(model)(x), X, 40, KEY)
+    found = estimate_model(init, lambda model, x: jax.vmap(model)(x), X, draws=40, key=KEY)
     assert found.ntk.mean.shape == found.two_point.stderr.shape == (2, 2, 2, 2)
     # The NTK of one draw, by an explicit Jacobian.
     model = init(jax.random.fold_in(KEY, 3))
@@ -80,9 +80,9 @@ def test_an_equinox_model_is_as_good_as_a_function():
 @pytest.mark.slow
 def test_the_result_does_not_depend_on_the_blocks_and_survives_a_file(tmp_path, monkeypatch):
     net = MLP((3, 4, 1), "relu")
-    found = estimate_model(net.init, net.apply, X, 50, KEY)
+    found = estimate_model(net.init, net.apply, X, draws=50, key=KEY)
     monkeypatch.setattr("neft.ensemble._model.block_size", lambda *args: 1)
-    again = estimate_model(net.init, net.apply, X, 50, KEY, ntk=False)
+    again = estimate_model(net.init, net.apply, X, draws=50, key=KEY, ntk=False)
     np.testing.assert_allclose(again.four_point.mean, found.four_point.mean, rtol=1e-5, atol=1e-8)
     found.save(tmp_path / "found.npz")
     assert neft.load(tmp_path / "found.npz") == found
@@ -91,7 +91,10 @@ def test_the_result_does_not_depend_on_the_blocks_and_survives_a_file(tmp_path, 
 
 def test_standard_errors_are_the_spread_of_repeated_runs():
     net = MLP((3, 5, 1), "tanh", C_b=0.1)
-    runs = [estimate_model(net.init, net.apply, X[:1], 320, jax.random.key(i), rates=net.rates()) for i in range(24)]
+    runs = [
+        estimate_model(net.init, net.apply, X[:1], draws=320, key=jax.random.key(i), rates=net.rates())
+        for i in range(24)
+    ]
     for name in ("two_point", "four_point", "ntk", "ntk_covariance", "mixed"):
         means = np.array([getattr(run, name).mean.item() for run in runs])
         claimed = np.sqrt(np.mean([getattr(run, name).stderr.item() ** 2 for run in runs]))
@@ -102,12 +105,12 @@ def test_standard_errors_are_the_spread_of_repeated_runs():
 def test_bad_input_gets_one_clear_sentence():
     net = MLP((3, 4, 2), "relu")
     with one_sentence("draws is 1", "at least 5"):
-        estimate_model(net.init, net.apply, X, 1, KEY)
+        estimate_model(net.init, net.apply, X, draws=1, key=KEY)
     with one_sentence("x holds nan"):
-        estimate_model(net.init, net.apply, X * np.nan, 10, KEY)
+        estimate_model(net.init, net.apply, X * np.nan, draws=10, key=KEY)
     with one_sentence("apply returns floats of shape (2,)", "(2, outputs)"):
-        estimate_model(net.init, lambda p, x: net.apply(p, x)[:, 0], X, 10, KEY)
+        estimate_model(net.init, lambda p, x: net.apply(p, x)[:, 0], X, draws=10, key=KEY)
     with one_sentence("20 × 2 values", "at most 24"):
-        estimate_model(net.init, net.apply, np.ones((20, 3)), 10, KEY)
+        estimate_model(net.init, net.apply, np.ones((20, 3)), draws=10, key=KEY)
     with one_sentence("the outputs of draw 0 are not finite"):
-        estimate_model(net.init, lambda p, x: net.apply(p, x) / 0.0, X, 10, KEY, ntk=False)
+        estimate_model(net.init, lambda p, x: net.apply(p, x) / 0.0, X, draws=10, key=KEY, ntk=False)

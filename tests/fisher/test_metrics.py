@@ -211,8 +211,8 @@ def test_operators_agree_with_the_dense_matrix(make, x):
     v = np.random.default_rng(0).normal(size=metric.size)
     damped = G + 0.03 * np.eye(metric.size)
     np.testing.assert_allclose(metric.matvec(v), G @ v, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(metric.solve(v, 0.03), np.linalg.solve(damped, v), rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(metric.logdet(0.03), np.linalg.slogdet(damped)[1], rtol=1e-12)
+    np.testing.assert_allclose(metric.solve(v, damping=0.03), np.linalg.solve(damped, v), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(metric.logdet(damping=0.03), np.linalg.slogdet(damped)[1], rtol=1e-12)
     np.testing.assert_allclose(metric.spectrum(), np.linalg.eigvalsh(G)[::-1], atol=1e-12)
     assert metric.rank() == np.linalg.matrix_rank(G)
     assert metric.trace() == pytest.approx(np.trace(G), rel=1e-13)
@@ -225,18 +225,18 @@ def test_only_dense_builds_the_matrix(make, monkeypatch):
     shape = (metric.neurons, D + 1)
     v = np.ones(shape)
     assert metric.matvec(v).shape == metric.solve(v, damping=0.1).shape == shape
-    assert np.isfinite(metric.logdet(0.1)) and metric.rank() <= 2 * M
+    assert np.isfinite(metric.logdet(damping=0.1)) and metric.rank() <= 2 * M
 
 
 def test_large_systems_are_solved_without_a_factorization(monkeypatch):
     metric = fisher.softmax_layer(W, BATCHES["many"])
     v = np.random.default_rng(1).normal(size=metric.size)
-    exact = metric.solve(v, 0.01)
+    exact = metric.solve(v, damping=0.01)
     monkeypatch.setattr(fisher._factor, "LIMIT", 8)
     again = fisher.softmax_layer(W, BATCHES["many"])
-    np.testing.assert_allclose(again.solve(v, 0.01), exact, rtol=1e-9)
+    np.testing.assert_allclose(again.solve(v, damping=0.01), exact, rtol=1e-9)
     with one_sentence("16 parameters", "160 rows"):
-        again.logdet(0.01)
+        again.logdet(damping=0.01)
 
 
 def test_full_rank_needs_as_many_samples_as_weights():
@@ -265,14 +265,14 @@ def test_a_metric_survives_a_file(tmp_path):
 
 def test_saturated_neurons_give_finite_metrics():
     metric = fisher.neuron("tanh", [1e3, 0, 0, 0], X)
-    assert np.isfinite(metric.dense()).all() and np.isfinite(metric.solve(np.ones(4), 1e-8)).all()
+    assert np.isfinite(metric.dense()).all() and np.isfinite(metric.solve(np.ones(4), damping=1e-8)).all()
 
 
 @pytest.mark.parametrize(
     ("words", "call"),
     [
         (("damping", "-1"), lambda: fisher.softmax_layer(W, X).solve(np.ones(16), damping=-1.0)),
-        (("damping", "-0.5"), lambda: fisher.softmax_layer(W, X).logdet(-0.5)),
+        (("damping", "-0.5"), lambda: fisher.softmax_layer(W, X).logdet(damping=-0.5)),
         (("v has shape (3,)", "(16,)"), lambda: fisher.softmax_layer(W, X).matvec(np.ones(3))),
         (("w has 4 weights", "2 features"), lambda: fisher.neuron("tanh", W[0], np.ones(2))),
         (("W", "bias last"), lambda: fisher.softmax_layer(W, np.ones(4))),

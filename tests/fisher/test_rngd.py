@@ -42,7 +42,7 @@ def one_step(opt, net=NET):
 
 
 def start(dtype=jnp.float64, seed=0):
-    return glorot(NET, jax.random.key(seed), dtype)
+    return glorot(NET, jax.random.key(seed), dtype=dtype)
 
 
 @pytest.mark.parametrize(("period", "steps"), [(100, 205), pytest.param(3, 12, marks=pytest.mark.slow)])
@@ -99,7 +99,7 @@ def test_vmapped_scans_are_loops_over_steps(preset):
         step = one_step(opt)
 
         def begin(key):
-            params = glorot(NET, key, jnp.float64)
+            params = glorot(NET, key, dtype=jnp.float64)
             return params, opt.init(params)
 
         @jax.jit
@@ -142,7 +142,7 @@ def test_refreshing_outside_is_refreshing_inside():
 def test_refresh_works_on_a_vmapped_state():
     opt = rngd(0.1, preset="published", inverse="outside")
     with jax.enable_x64(True):
-        begin = jax.jit(jax.vmap(lambda key: opt.init(glorot(NET, key, jnp.float64))))
+        begin = jax.jit(jax.vmap(lambda key: opt.init(glorot(NET, key, dtype=jnp.float64))))
         state = refresh(begin(jax.random.split(jax.random.key(0), 3)))
         one = state[0]
         assert one.inverses[1].shape == (3, 4, 5, 5) and one.inverses[0].shape == (3, 6, 6)
@@ -241,7 +241,7 @@ def test_capture_gives_the_gradient_of_the_loss():
 def test_batch_normalization_parameters_take_plain_gradient_steps():
     model = BatchNormalized(NET)
     with jax.enable_x64(True):
-        params = model.init(jax.random.key(1), jnp.float64)
+        params = model.init(jax.random.key(1), dtype=jnp.float64)
         opt = rngd(0.05, preset="published", refresh_every=1)
 
         @jax.jit
@@ -261,7 +261,7 @@ def test_batch_normalization_parameters_take_plain_gradient_steps():
 def test_batch_normalized_inputs_have_mean_shift_and_deviation_scale():
     model = BatchNormalized(NET)
     with jax.enable_x64(True):
-        params = list(model.init(jax.random.key(1), jnp.float64))
+        params = list(model.init(jax.random.key(1), dtype=jnp.float64))
         params[1] = fisher.Norm(params[1].scale * 2, params[1].shift + 3)
         inputs, _, moments = model.forward(params, X)
         live = np.asarray(moments[0].variance) > 1e-3

@@ -26,7 +26,7 @@ def test_a_plain_step_in_whitened_inputs_is_the_natural_step():
     x = X[:20]
     with jax.enable_x64(True):
         white = fisher.whiten(X)
-        params = NET.init(jax.random.key(0), jnp.float64)
+        params = NET.init(jax.random.key(0), dtype=jnp.float64)
         inside = white.enter(params)
         np.testing.assert_allclose(NET.apply(inside, white(x)), NET.apply(params, x), rtol=1e-12, atol=1e-13)
         raw = cost(NET, lambda W: (W**2).sum())
@@ -53,7 +53,7 @@ def test_whitened_inputs_have_unit_second_moment_without_damping():
 def test_leaving_undoes_entering(tmp_path):
     white = fisher.whiten(X)
     with jax.enable_x64(True):
-        params = NET.init(jax.random.key(0), jnp.float64)
+        params = NET.init(jax.random.key(0), dtype=jnp.float64)
         for a, b in zip(jax.tree.leaves(white.leave(white.enter(params))), jax.tree.leaves(params)):
             np.testing.assert_allclose(a, b, atol=1e-12)
         square = float(white.square(white.enter(params)[0].W))

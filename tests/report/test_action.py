@@ -61,7 +61,7 @@ def test_elements_are_counted(analysis):
 
 def test_a_stop_is_shown_with_its_reason():
     monitor = action.StoppingMonitor(lambda w: jnp.sum((w - 1.0) ** 2), lambda w: jnp.sum((w - 0.5) ** 2))
-    monitor.follow(jnp.zeros(2), optax.sgd(0.05), steps=20, rate=0.05)
+    monitor.follow(jnp.zeros(2), optax.sgd(0.05), steps=20, learning_rate=0.05)
     report = monitor.report()
     (table,) = tables(report)
     assert {row[1] for row in table.rows} == {str(report.minimum)}

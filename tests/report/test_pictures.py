@@ -49,9 +49,9 @@ def test_rivals_are_means_over_seeds():
     found = {
         "sgd": [fisher.train(some, hidden=(3,), optimizer="sgd", batch=10, epochs=2, seed=s).curves for s in (0, 1)]
     }
-    axes = plot.rivals(found, "epochs").axes[0]
+    axes = plot.rivals(found, clock="epochs").axes[0]
     mean = np.mean([one.train_cost for one in found["sgd"]], axis=0)
     assert np.allclose(axes.containers[0].lines[0].get_ydata(), mean)
-    assert plot.rivals(found, "cpu_seconds").axes[0].get_xlabel().endswith("/ s")
+    assert plot.rivals(found, clock="cpu_seconds").axes[0].get_xlabel().endswith("/ s")
     with pytest.raises(ValueError, match="clock is 'hours'"):
-        plot.rivals(found, "hours")
+        plot.rivals(found, clock="hours")

@@ -151,7 +151,7 @@ def test_other_data_than_the_sweep_began_with_is_refused(folder, tmp_path):
 
 @pytest.mark.slow
 def test_the_loss_scales_with_hidden_units_and_inputs(tmp_path):
-    fixed = {"full": False, "epochs": 3, "batch": 64, "rate": 0.003}
+    fixed = {"full": False, "epochs": 3, "batch": 64, "learning_rate": 0.003}
     spec = sweep.Specification(kind="action", fixed=fixed, grid={"hidden": [2, 32], "inputs": [16, 196]})
     assert sweep.run(spec, tmp_path / "a").done == 4
     found = sweep.summary(tmp_path / "a")

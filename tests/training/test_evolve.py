@@ -87,7 +87,7 @@ def test_the_third_order_is_closest_to_the_trained_network():
 @pytest.mark.slow
 def test_evolve_gives_outputs_kernels_and_what_the_steps_change():
     params, h, trained = setting()
-    found = evolve(NET, params, X, Y, XT, 3, steps=[40, 4], learning_rate=0.05)
+    found = evolve(NET, params, X, Y, XT, order=3, steps=[40, 4], learning_rate=0.05)
     still = _flow(h, jnp.asarray(TARGETS), jnp.array([0.2, 2.0]))
     assert found.train.shape == (2, 2, 2) and found.test.shape == (2, 1, 2) and found.H_star.shape == (2, 3, 3, 2, 2)
     np.testing.assert_allclose(found.step_effect, found.test - still.state.z[::-1, None, A:], atol=1e-9)

@@ -257,7 +257,7 @@ def test_training_inputs_end_on_their_targets_and_outputs_become_correlated(foun
 def test_estimated_tensors_give_the_same_within_their_errors():
     net, x = MLP((2, 64, 2), "tanh", C_b=0.1, C_W=1.2), np.concatenate([X, XT])
     result = predict_finite(net, X, Y, XT)
-    draws = neft.ensemble.estimate(net, x, 4096, jax.random.key(5))
+    draws = neft.ensemble.estimate(net, x, draws=4096, key=jax.random.key(5))
     tensors = {name: draws.tensors[name].mean[-1] for name in TENSORS}
     stats = neft.width.statistics(net, x, only=("K", "Theta"))
     tensors |= {"K": stats.K[-1], "Theta": stats.Theta[-1]} | {name: np.zeros((3, 3)) for name in ("K1", "Theta1")}

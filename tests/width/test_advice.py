@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from pathlib import Path
 
@@ -25,10 +26,11 @@ def shares_in_theory(net, x):
     """Θ of the output from one layer alone: the NTK is linear in the rates, so all others are set to zero."""
     found = []
     for l in range(net.depth):
-        only = [
+        lambda_b, lambda_W = (
             tuple(value if i == l else 0.0 for i, value in enumerate(values)) for values in (net.lambda_b, net.lambda_W)
-        ]
-        found.append(statistics(MLP(net.widths, net.activation, net.C_b, net.C_W, *only), x).Theta[-1])
+        )
+        only = dataclasses.replace(net, lambda_b=lambda_b, lambda_W=lambda_W)
+        found.append(statistics(only, x).Theta[-1])
     return np.array(found)
 
 
@@ -68,7 +70,7 @@ def test_equal_shares_are_equal_in_the_theorys_decomposition(name):
 
 def test_biases_and_weights_have_one_half_of_each_share():
     net = equal_shares(MLP((3, 7, 5, 6, 2), "tanh", C_b=0.1, C_W=1.4), X)
-    without = MLP(net.widths, net.activation, net.C_b, net.C_W, net.lambda_b, 0.0)
+    without = MLP(net.widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=0.0)
     assert statistics(without, X).Theta[-1] == pytest.approx(0.5, rel=1e-12)
 
 

@@ -87,7 +87,7 @@ def test_an_ordered_network_never_gets_there():
 def test_an_own_activation_is_extrapolated_from_its_layers_or_flowed_when_given():
     own = neft.activation(lambda z: jnp.sin(z) + 0.1 * z * z, name="own")
     stats = statistics(MLP((3, *(80,) * 9, 1), own, C_W=1.0), X)
-    without, given = interpret(stats), interpret(stats, of=own)
+    without, given = interpret(stats), interpret(stats, activation=own)
     assert without.cutoff_from == "a power law" and given.cutoff_from == "layers flowed deeper"
     assert without.cutoff == pytest.approx(given.cutoff, rel=0.5)
 
@@ -102,7 +102,7 @@ def test_what_does_not_exist_is_none():
 @pytest.mark.slow
 def test_an_activation_that_jumps_has_a_coupling_only():
     step = neft.activation(jnp.sign, name="sign", kinks=[(0.0, 0, 2.0)])
-    jumping = interpret(statistics(MLP((3, 9, 9, 1), step), X), of=step)
+    jumping = interpret(statistics(MLP((3, 9, 9, 1), step), X), activation=step)
     assert {name for name, sizes in jumping.sizes.items() if sizes is not None} == {"V"}
 
 

@@ -70,7 +70,7 @@ def fit(
     epochs: int = 50,
     patience: int = 3,
     batch: int = 128,
-    rate: float = 1e-3,
+    learning_rate: float = 1e-3,
     optimizer: optax.GradientTransformation | None = None,
     key: Array | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -85,14 +85,14 @@ def fit(
         epochs: the largest number of passes over the data.
         patience: how many epochs without a new best evaluation loss end the training.
         batch: samples per step.
-        rate: of Adam; not used with an `optimizer`.
+        learning_rate: of Adam; not used with an `optimizer`.
         optimizer: an optax transformation.
         key: of the initial parameters and the order of samples (default: key 0).
         resume: an .npz file that is written after each epoch, whole or not at all, and read first if it is there.
 
     >>> import neft
     >>> data = neft.data.load("fashion-mnist", "test", preprocess="pool(49)+global", full=False)
-    >>> found = fit(data, hidden=8, epochs=2, rate=0.01)
+    >>> found = fit(data, hidden=8, epochs=2, learning_rate=0.01)
     >>> bool(found.evaluation_loss[found.best] < np.log(10))
     True
     """
@@ -100,15 +100,15 @@ def fit(
     hidden = _check.integer("hidden", hidden, at_least=1)
     epochs, patience = _check.integer("epochs", epochs, at_least=0), _check.integer("patience", patience, at_least=1)
     batch = _check.integer("batch", batch, at_least=1)
-    rate = _check.real("rate", rate, above=0.0)
+    learning_rate = _check.real("learning_rate", learning_rate, above=0.0)
     train, test = _both(data, evaluation)
     key = jax.random.key(0) if key is None else key
-    transform = _adam(rate) if optimizer is None else optimizer
+    transform = _adam(learning_rate) if optimizer is None else optimizer
     specification = {
         "hidden": hidden,
         "activation": act.name,
         "batch": batch,
-        "rate": rate if optimizer is None else "own optimizer",
+        "learning_rate": learning_rate if optimizer is None else "own optimizer",
         "count": len(train.m),
         "features": train.z.shape[1],
         "classes": train.classes,
@@ -133,7 +133,8 @@ def fit(
         for name, values in _history(theta, train, test, act).items():
             history[name] = [*history[name], *values]
         if not math.isfinite(history["training_loss"][-1]):
-            raise ValueError(f"the training loss is {history['training_loss'][-1]}: lower the rate, which is {rate:g}.")
+            loss = history["training_loss"][-1]
+            raise ValueError(f"the training loss is {loss}: lower learning_rate, which is {learning_rate:g}.")
         best = theta if _waited(history) == 0 else best
         state = (theta, inner, best, key_next)
         if path is not None:
@@ -152,10 +153,10 @@ def fit(
     )
 
 
-def loss_of(data: Any, activation: Any = "silu", *, dtype: Any = None) -> Any:
+def loss_of(data: Any, *, activation: Any = "silu", dtype: Any = None) -> Any:
     """The action as a function of params (a mapping of U, c, W, b), with the data as arguments of compiled code.
 
-    >>> loss = loss_of(([[1.0], [2.0]], [0, 1]), "tanh")
+    >>> loss = loss_of(([[1.0], [2.0]], [0, 1]), activation="tanh")
     >>> zero = {"U": np.zeros((2, 1)), "c": np.zeros(2), "W": np.ones((1, 1)), "b": np.zeros(1)}
     >>> round(float(loss(zero)), 4)
     0.6931
@@ -269,6 +270,8 @@ def _read(path: Path, state: Any, specification: dict) -> tuple[Any, dict]:
             key = jax.random.wrap_key_data(jnp.asarray(archive["key"]))
     except Exception:  # zipfile, NumPy and json raise many kinds for a damaged file
         raise ValueError(f"resume is {str(path)!r}, which is not a file that fit has written.") from None
-    if header["specification"] != specification or [f.shape for f in found] != [jnp.shape(l) for l in leaves]:
+    # 0.1 called the learning rate "rate" at first.
+    written = {"learning_rate" if name == "rate" else name: v for name, v in header["specification"].items()}
+    if written != specification or [f.shape for f in found] != [jnp.shape(l) for l in leaves]:
         raise ValueError(f"resume is {str(path)!r}, which was written by another training; choose another file.")
     return (*jax.tree.unflatten(structure, found), key), header["history"]

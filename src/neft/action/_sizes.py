@@ -40,7 +40,7 @@ def sizes(
     *,
     activation: Any = "silu",
     epochs: int = 20,
-    rate: float = 1e-3,
+    learning_rate: float = 1e-3,
     key: Array | None = None,
 ) -> Sizes:
     """Train a classifier for every pair of data sets (training, evaluation) and every hidden size, and expand at θ*.
@@ -56,9 +56,10 @@ def sizes(
     if len(set(widths)) < 3:
         raise ValueError(f"hidden is {widths}, but must hold at least three sizes to fit a power law to.")
     key = jax.random.key(0) if key is None else key
+    options: Any = {"activation": activation, "epochs": epochs, "learning_rate": learning_rate, "key": key}
     rows = []
     for train, test in track(pairs, "sizes"):
-        fits = [fit(train, test, hidden=h, activation=activation, epochs=epochs, rate=rate, key=key) for h in widths]
+        fits = [fit(train, test, hidden=h, **options) for h in widths]
         terms = [expand(f.params, test, 3, activation=activation).terms for f in fits]
         rows.append(
             [(f.evaluation_loss[f.best], t["UW"].share, t["UWW"].share) for f, t in zip(fits, terms, strict=True)]
@@ -74,7 +75,7 @@ def sizes(
         exponent=laws[:, 1],
         floor=laws[:, 0],
         error=laws[:, 2],
-        made=Made.by("neft.action.sizes", specification={"epochs": epochs, "rate": rate}, key=key),
+        made=Made.by("neft.action.sizes", specification={"epochs": epochs, "learning_rate": learning_rate}, key=key),
     )
 
 

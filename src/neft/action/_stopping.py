@@ -43,9 +43,13 @@ class Stopping(Result):
     minimum: int | None
     trusted: bool
     reason: str
-    rate: float | None
+    learning_rate: float | None
     curvature: Float[np.ndarray, " known"]
     made: Made
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"learning_rate" if name == "rate" else name: value for name, value in fields.items()}
 
     def _shown(self):
         yield "steps", str(len(self.training) - 1)
@@ -63,7 +67,7 @@ class StoppingMonitor:
         evaluation: the evaluation loss S_E.
 
     >>> monitor = StoppingMonitor(lambda w: jnp.sum((w - 1.0) ** 2), lambda w: jnp.sum((w - 0.5) ** 2))
-    >>> _ = monitor.follow(jnp.zeros(2), optax.sgd(0.05), steps=20, rate=0.05)
+    >>> _ = monitor.follow(jnp.zeros(2), optax.sgd(0.05), steps=20, learning_rate=0.05)
     >>> report = monitor.report()
     >>> report.stop_by_alignment == report.stop_by_drift == report.minimum, report.trusted
     (True, True)
@@ -90,7 +94,7 @@ class StoppingMonitor:
         optimizer: optax.GradientTransformation,
         *,
         steps: int,
-        rate: float | None = None,
+        learning_rate: float | None = None,
         batches: Callable[[int], Callable[[Any], Any]] | None = None,
     ) -> Any:
         """Train for a number of steps and observe each; the parameters at the end come back.
@@ -99,11 +103,12 @@ class StoppingMonitor:
             params: where to start.
             optimizer: an optax transformation.
             steps: how many.
-            rate: the optimizer's step size, for the verdict.
+            learning_rate: the optimizer's step size, for the verdict.
             batches: for minibatches, the loss of each step; by default the whole training loss.
         """
         steps = _check.integer("steps", steps, at_least=1)
-        self._rate, self._full = None if rate is None else _check.real("rate", rate, above=0.0), batches is None
+        rate = None if learning_rate is None else _check.real("learning_rate", learning_rate, above=0.0)
+        self._rate, self._full = rate, batches is None
         state = optimizer.init(params)
         steepest = None
         for i in track(range(steps), "steps"):
@@ -148,7 +153,7 @@ class StoppingMonitor:
             minimum=minimum if minimum < len(evaluation) - 1 else None,
             trusted=trusted,
             reason=reason,
-            rate=self._rate,
+            learning_rate=self._rate,
             curvature=np.array(self._curvature),
             made=Made.by("neft.action.StoppingMonitor", specification={"observations": len(self._rows)}),
         )

@@ -51,7 +51,7 @@ def stops_by_size(
     *,
     hidden: int = 32,
     activation: Any = "silu",
-    rate: float | None = None,
+    learning_rate: float | None = None,
     steps: int = 200,
     key: Array | None = None,
 ) -> Stops:
@@ -64,8 +64,8 @@ def stops_by_size(
         sizes: numbers of training samples; each takes that many from the start, balanced over classes.
         hidden: H.
         activation: a name or a function.
-        rate: the step; by default 1/(2λ_max) at the start on the first of the sizes, a quarter of what is stable there,
-            because λ_max grows in training.
+        learning_rate: the step; by default 1/(2λ_max) at the start on the first of the sizes, a quarter of what is
+            stable there, because λ_max grows in training.
         steps: of each descent.
         key: of the initial parameters (default: key 0).
 
@@ -83,16 +83,17 @@ def stops_by_size(
     counts = tuple(_check.integer("each of sizes", n, at_least=train.classes, at_most=most) for n in sizes)
     if not counts:
         raise ValueError("sizes is empty, but must hold at least one number of samples.")
-    test = loss_of(_following(train, max(counts)) if evaluation is None else evaluation, activation)
+    test = loss_of(_following(train, max(counts)) if evaluation is None else evaluation, activation=activation)
     runs = []
     for count in track(counts, "sizes"):
         rows = first_of_each_class(train.m, count // train.classes)
-        part = loss_of((train.z[rows], train.m[rows]), activation)
-        rate = 0.5 / max(largest_curvature(part, params), 1e-3) if rate is None else rate
+        part = loss_of((train.z[rows], train.m[rows]), activation=activation)
+        if learning_rate is None:
+            learning_rate = 0.5 / max(largest_curvature(part, params), 1e-3)
         monitor = StoppingMonitor(part, test)
-        monitor.follow(params, optax.sgd(rate), steps=steps, rate=rate)
+        monitor.follow(params, optax.sgd(learning_rate), steps=steps, learning_rate=learning_rate)
         runs.append(monitor.report())
-    specification = {"hidden": hidden, "rate": rate, "steps": steps, "features": train.z.shape[1]}
+    specification = {"hidden": hidden, "learning_rate": learning_rate, "steps": steps, "features": train.z.shape[1]}
     return Stops(
         sizes=counts,
         runs=tuple(runs),

@@ -348,7 +348,7 @@ def early_stopping(level: Level) -> Measurement:
     off, near, trusted = {}, {}, False
     for name, optimizer, rate in (("descent", optax.sgd(0.1), 0.1), ("adam", optax.adam(0.01), None)):
         monitor = action.StoppingMonitor(action.loss_of(train), action.loss_of(test))
-        monitor.follow(start, optimizer, steps=steps if rate is None else 3 * steps, rate=rate)
+        monitor.follow(start, optimizer, steps=steps if rate is None else 3 * steps, learning_rate=rate)
         report = monitor.report()
         trusted |= report.trusted
         for rule in ("alignment", "drift"):
@@ -383,7 +383,7 @@ def data_size(level: Level) -> Measurement:
     train = _load(level, "train", "pool(49)+global")
     test = _load(level, "test", "pool(49)+global").balanced(50 if level == "quick" else 500)
     steps = 400 if level == "quick" else 1500
-    found = action.stops_by_size(train, test, sizes, rate=0.1, steps=steps)
+    found = action.stops_by_size(train, test, sizes, learning_rate=0.1, steps=steps)
     runs = dict(zip(found.sizes, found.runs, strict=True))
     stop = {size: steps if r.minimum is None else r.minimum for size, r in runs.items()}
     gap = {size: float(r.evaluation[-1] - r.evaluation.min()) for size, r in runs.items()}

@@ -130,7 +130,7 @@ def minimum(level: Level) -> Measurement:
     losses = {}
     for name, m in (("consistent", [0, 1, 1, 0]), ("inconsistent", [0, 0, 1, 1])):
         data = (z, np.array(m))
-        found = action.fit(data, data, hidden=16, epochs=1500, patience=1500, batch=4, rate=0.03)
+        found = action.fit(data, data, hidden=16, epochs=1500, patience=1500, batch=4, learning_rate=0.03)
         losses[name] = float(found.evaluation_loss.min())
     entropy = 0.5 * math.log(2)
     good = losses["consistent"] < 0.01 and abs(losses["inconsistent"] - entropy) < 0.01

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._emit import emit
-from ._options import Output, Subset
+from ._options import Full, Output
 
 if TYPE_CHECKING:
     from ..action import Fit
@@ -21,7 +21,7 @@ def action(
     preprocess: Annotated[
         str, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+global.")
     ] = "per-image",
-    subset: Subset = False,
+    full: Full = None,
     activation: Annotated[str, typer.Option("--activation", help="Smooth at 0, or relu.")] = "silu",
     hidden: Annotated[int, typer.Option("--hidden", help="Hidden units of the classifier that is trained.")] = 512,
     epochs: Annotated[int, typer.Option("--epochs", help="Largest number of passes over the data.")] = 20,
@@ -56,7 +56,6 @@ def action(
     from .. import data as sets
 
     sizes = _sizes(stops)
-    full = False if subset else None
     sample = sets.load(data, split, preprocess=preprocess, full=full)
     key = jax.random.key(seed)
     train = sets.load(data, "train", preprocess=preprocess, full=full) if params is None or sizes else sample

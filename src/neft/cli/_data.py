@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Output, Subset
+from ._options import Full, Output
 
 
 def data(
@@ -17,7 +17,7 @@ def data(
     preprocess: Annotated[
         str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+global.", show_default=False)
     ] = None,
-    subset: Subset = False,
+    full: Full = None,
 ) -> None:
     """Show a data set: counts, classes, preprocessing, checksum. Without a name: what data there is.
 
@@ -28,5 +28,5 @@ def data(
     if name is None:
         emit(describe.available(), output)
     else:
-        loaded = data.load(name, split, preprocess=preprocess, full=False if subset else None)
+        loaded = data.load(name, split, preprocess=preprocess, full=full)
         emit(describe.data(loaded), output)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Output, Subset
+from ._options import Full, Output
 
 
 def fisher(
@@ -25,7 +25,7 @@ def fisher(
     preprocess: Annotated[
         str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+unit.", show_default=False)
     ] = None,
-    subset: Subset = False,
+    full: Full = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the weights and of the choice of inputs.")] = 0,
 ) -> None:
     """Show the relative Fisher metric of a neuron or layer: rank, spectrum, and the most informative inputs.
@@ -35,7 +35,7 @@ def fisher(
     from .. import data as sets
     from .. import fisher
 
-    loaded = sets.load(data, split, preprocess=preprocess, full=False if subset else None)
+    loaded = sets.load(data, split, preprocess=preprocess, full=full)
     found = fisher.survey(
         loaded, subsystem, activation=activation, neurons=neurons, count=count, C_W=C_W, C_b=C_b, seed=seed
     )

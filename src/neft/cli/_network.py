@@ -17,6 +17,8 @@ def network(
 
     Example: neft network --activation gelu --depth 4 --width 256 --C-W 1.5 --draws 2000 --plot outputs.svg
     """
+    import jax
+
     from .. import describe
 
-    emit(describe.network(network.build(), draws=draws, seed=network.seed), output)
+    emit(describe.network(network.build(), draws=draws, key=jax.random.key(network.seed)), output)

@@ -98,7 +98,14 @@ class Output:
         be_quiet(self.quiet)
 
 
-Subset = Annotated[bool, typer.Option("--subset", help="The bundled subset, even where the full set is found.")]
+Full = Annotated[
+    bool | None,
+    typer.Option(
+        "--full/--subset",
+        help="The full set, or the bundled subset (default: the full set where it is found).",
+        show_default=False,
+    ),
+]
 """Of named data, which part."""
 
 

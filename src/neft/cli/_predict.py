@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._emit import emit
-from ._options import Network, Output, Subset
+from ._options import Full, Network, Output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ def predict(
     preprocess: Annotated[
         str, typer.Option("--preprocess", help="For a named set, steps joined by +, such as pool(49)+global.")
     ] = "pool(49)+global",
-    subset: Subset = False,
+    full: Full = None,
     time: Annotated[
         float | None, typer.Option("--time", help="How long gradient flow lasts (default: to its end).")
     ] = None,
@@ -46,11 +46,11 @@ def predict(
     from .. import training
 
     if data.endswith(".npz"):
-        if subset:
-            raise ValueError(f"--subset goes with a named set, but DATA is {data!r}.")
+        if full is not None:
+            raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {data!r}.")
         x_train, y_train, x_test = _npz(data)
     else:
-        x_train, y_train, x_test = _named(data, trains, tests, preprocess, subset)
+        x_train, y_train, x_test = _named(data, trains, tests, preprocess, full)
     if network.widths is None:
         network = dataclasses.replace(
             network,
@@ -95,14 +95,14 @@ def _npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
 
 
 def _named(
-    name: str, trains: int, tests: int, preprocess: str, subset: bool
+    name: str, trains: int, tests: int, preprocess: str, full: bool | None
 ) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     import numpy as np
 
     from .. import _check
     from .. import data as sets
 
-    options: Any = {"preprocess": preprocess, "full": False if subset else None, "dtype": np.float64}
+    options: Any = {"preprocess": preprocess, "full": full, "dtype": np.float64}
     train, test = (sets.load(name, split, **options) for split in ("train", "test"))
     trains = _check.integer("--train", trains, at_least=1, at_most=train.count)
     tests = _check.integer("--test", tests, at_least=1, at_most=test.count)

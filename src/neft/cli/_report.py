@@ -11,7 +11,7 @@ import typer
 
 from .._progress import be_quiet
 from ._app import FAILS
-from ._options import Network, Subset, writable
+from ._options import Full, Network, writable
 
 
 def report(
@@ -27,7 +27,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    subset: Subset = False,
+    full: Full = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, and no quick claims: under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="The file to write.", metavar="FILE")] = Path("report.html"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars, and no output when all goes well.")] = False,
@@ -42,14 +42,14 @@ def report(
     """
     writable("--out", out, (".html", ".htm"))
     be_quiet(quiet)
-    chosen = {"data": data, "preprocess": preprocess, "subset": subset, "quick": quick}
+    chosen = {"data": data, "preprocess": preprocess, "full": full is True, "subset": full is False, "quick": quick}
     command = _command(network, chosen, out)
     if quick and "jax" not in sys.modules:
         # Most of a quick page's time is compilation. The compiler reads this when it starts.
         os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
     from .. import report
 
-    train, test = report.examples(data, preprocess=preprocess, subset=subset)
+    train, test = report.examples(data, preprocess=preprocess, full=full)
     if network.widths is None:
         network = dataclasses.replace(
             network, inputs=network.inputs or train.features, outputs=network.outputs or train.classes

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Output, Subset, writable
+from ._options import Full, Output, writable
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     preprocess: Annotated[
         str | None, typer.Option("--preprocess", help="Steps joined by +, such as pool(49)+unit.", show_default=False)
     ] = None,
-    subset: Subset = False,
+    full: Full = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of split, weights and order.")] = 0,
     checkpoint: Annotated[
         Path | None,
@@ -56,7 +56,6 @@ def train(
     from .. import data as sets
     from .. import fisher
 
-    full = False if subset else None
     loaded = sets.load(data, preprocess=preprocess, full=full)
     # Data without splits is taken whole.
     test = None if loaded.split == "all" else sets.load(data, "test", preprocess=preprocess, full=full)

@@ -36,7 +36,7 @@ class ActivationCard(Result):
 
 
 def activation(
-    source: "str | neft.Activation | Callable[[Any], Any]", *, order: int = 10, points: int = 401
+    activation: "str | neft.Activation | Callable[[Any], Any]", *, order: int = 10, points: int = 401
 ) -> ActivationCard:
     """The card of an activation: derivatives on a grid of `points`, Maclaurin coefficients up to `order`.
 
@@ -47,7 +47,7 @@ def activation(
 
     order = _check.integer("order", order, at_least=0)
     points = _check.integer("points", points, at_least=2)
-    sigma = neft.activation(source)
+    sigma = neft.activation(activation)
     z = np.linspace(-SPAN, SPAN, points)
     with jax.enable_x64(True):
         # One compilation for the four.

@@ -1,5 +1,7 @@
 """The card of a network, and the outputs of many draws of it."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -48,16 +50,20 @@ class NetworkCard(Result):
     made: Made
 
 
-def network(net: "neft.MLP", *, draws: int = 0, seed: int = 0) -> NetworkCard:
+def network(net: "neft.MLP", *, draws: int = 0, key: Any = None) -> NetworkCard:
     """The card of a network; with `draws` also the outputs of that many (at least two) networks drawn from it.
+
+    `key` is that of the draws (default: key 0).
 
     >>> network(neft.MLP(widths=(784, 512, 10))).parameters.tolist()
     [401920, 5130]
     """
+    import jax
+
     draws = _check.integer("draws", draws, at_least=0)
     if draws == 1:
         raise ValueError("draws is 1, but must be at least 2 (or 0 for none): one draw shows no spread.")
-    seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
+    key = (jax.random.key(0) if key is None else key) if draws else None
     fan_in = np.array(net.widths[:-1])
     K = _variances(net)
     return NetworkCard(
@@ -69,8 +75,8 @@ def network(net: "neft.MLP", *, draws: int = 0, seed: int = 0) -> NetworkCard:
         rate_b=np.array(net.lambda_b),
         rate_W=np.array(net.lambda_W) / fan_in,
         K=K,
-        draws=_draw(net, draws, seed, float(K[-1])) if draws else None,
-        made=Made.by("neft.describe.network", specification={"net": net, "draws": draws}, key=seed if draws else None),
+        draws=None if key is None else _draw(net, draws, key, float(K[-1])),
+        made=Made.by("neft.describe.network", specification={"net": net, "draws": draws}, key=key),
     )
 
 
@@ -81,7 +87,7 @@ def _variances(net: "neft.MLP") -> np.ndarray:
     return np.array(K)
 
 
-def _draw(net: "neft.MLP", draws: int, seed: int, K: float) -> OutputDraws:
+def _draw(net: "neft.MLP", draws: int, key: Any, K: float) -> OutputDraws:
     import jax
 
     x = np.ones(net.widths[0], np.float32)
@@ -93,7 +99,7 @@ def _draw(net: "neft.MLP", draws: int, seed: int, K: float) -> OutputDraws:
 
     # Blocks of one size compile once; what is drawn too much is dropped.
     size = min(draws, _BLOCK)
-    keys = jax.random.split(jax.random.key(seed), -(-draws // size) * size)
+    keys = jax.random.split(key, -(-draws // size) * size)
     z = np.concatenate([np.asarray(outputs(keys[part]), float) for part in blocks(len(keys), size, label="draws")])[
         :draws
     ]

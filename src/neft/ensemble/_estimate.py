@@ -75,7 +75,7 @@ class Estimates(Result):
 
 
 def estimate(
-    net: MLP, x: Any, draws: int, key: Array, *, only: Iterable[str] | None = None, dtype: Any = None
+    net: MLP, x: Any, *, draws: int, key: Array, only: Iterable[str] | None = None, dtype: Any = None
 ) -> Estimates:
     """The tensors of `neft.width.statistics` from `draws` random networks, for one input or several.
 

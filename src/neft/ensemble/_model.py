@@ -63,9 +63,9 @@ def estimate_model(
     init: Callable[[Array], Any],
     apply: Callable[[Any, Array], Array],
     x: Any,
+    *,
     draws: int,
     key: Array,
-    *,
     rates: Any = None,
     ntk: bool = True,
 ) -> ModelEstimates:
@@ -86,7 +86,7 @@ def estimate_model(
 
     >>> from neft import MLP
     >>> net = MLP(widths=(3, 8, 2), activation="tanh")
-    >>> found = estimate_model(net.init, net.apply, np.ones((1, 3)), 64, jax.random.key(0), rates=net.rates())
+    >>> found = estimate_model(net.init, net.apply, np.ones((1, 3)), draws=64, key=jax.random.key(0))
     >>> found.four_point.mean.shape
     (1, 2, 1, 2, 1, 2, 1, 2)
     """

@@ -52,7 +52,7 @@ class Metric(Result):
         parts = self._parts("v", v)
         return self._joined([factor.matvec(part) for factor, part in zip(self._factors, parts)], v)
 
-    def solve(self, v: Any, damping: float = 0.0) -> np.ndarray:
+    def solve(self, v: Any, *, damping: float = 0.0) -> np.ndarray:
         """(G + damping·1)⁻¹v, in the shape of v; a ValueError where that does not exist."""
         damping = _check.real("damping", damping, at_least=0.0)
         parts = self._parts("v", v)
@@ -62,7 +62,7 @@ class Metric(Result):
             )
         return self._joined([factor.solve(part, damping) for factor, part in zip(self._factors, parts)], v)
 
-    def logdet(self, damping: float = 0.0) -> float:
+    def logdet(self, *, damping: float = 0.0) -> float:
         """ln det(G + damping·1); -inf for a singular metric without damping."""
         damping = _check.real("damping", damping, at_least=0.0)
         with np.errstate(divide="ignore"):

@@ -31,7 +31,7 @@ class Moments(NamedTuple):
     variance: Any
 
 
-def glorot(net: MLP, key: Array, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
+def glorot(net: MLP, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
     """Glorot's uniform initialization: |W| ≤ √(6/(n_{l-1}+n_l)), zero biases (Glorot, Bengio 2010).
 
     >>> glorot(MLP(widths=(3, 3)), jax.random.key(0))[0].b.tolist()
@@ -58,10 +58,10 @@ class BatchNormalized:
 
     net: MLP
 
-    def init(self, key: Array, dtype: Any = jnp.float32) -> tuple[Layer | Norm, ...]:
+    def init(self, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer | Norm, ...]:
         """Glorot's layers, scales 1 and shifts 0."""
         params: list[Layer | Norm] = []
-        for layer in glorot(self.net, key, dtype):
+        for layer in glorot(self.net, key, dtype=dtype):
             params += [layer, Norm(jnp.ones_like(layer.b), jnp.zeros_like(layer.b))]
         return tuple(params[:-1])
 

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check, _stable
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 
 Points = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
@@ -68,7 +69,7 @@ class Response:
 
 
 def response(
-    name: "str | Activation | Callable[[Any], Any] | Response",
+    activation: "str | Activation | Callable[[Any], Any] | Response",
     *,
     output: str | None = None,
     variance: float = 1.0,
@@ -79,7 +80,7 @@ def response(
     """The neuron of a name: "tanh" and "sigmoid" with Bernoulli outputs, everything else with Gaussian ones.
 
     Args:
-        name: one of `TABLE`, any other activation (its slope is taken as it is), or a response, returned as it is.
+        activation: one of `TABLE`, any other (its slope is taken as it is), or a response, returned as it is.
         output: "gaussian" makes tanh and sigmoid the means of Gaussian outputs.
         variance: σ² of a Gaussian output.
         omega: ω > 0 of the smoothed relu ω ln(e^{ιt/ω} + e^{t/ω}).
@@ -89,16 +90,16 @@ def response(
     >>> float(response("relu", iota=0.5).slope(jnp.array(0.0)))
     0.75
     """
-    if isinstance(name, Response):
-        return name
+    if isinstance(activation, Response):
+        return activation
     variance = _check.real("variance", variance, above=0.0)
     omega = _check.real("omega", omega, above=0.0)
     iota = _check.real("iota", iota, at_least=0.0)
     alpha = _check.real("alpha", alpha, at_least=0.0)
     if iota >= 1:
         raise ValueError(f"iota is {iota:g}, but must be less than 1.")
-    function = None if isinstance(name, str) and name in TABLE else activation(name)
-    label = str(name) if function is None else function.name
+    function = None if isinstance(activation, str) and activation in TABLE else _activation(activation)
+    label = str(activation) if function is None else function.name
     output = ("bernoulli" if label in _BERNOULLI else "gaussian") if output is None else output
     _check.one_of("output", output, OUTPUTS)
     if output == "bernoulli" and label not in _BERNOULLI:

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
-from .._activation import Activation, Kink, activation
+from .._activation import Activation, Kink
+from .._activation import activation as _activation
 from .._moments import Powers, delta_part, deltas, monomial
 from .._precision import float64
 from .._quadrature import elementwise, refined
@@ -18,8 +19,8 @@ from .._quadrature import elementwise, refined
 def expect(
     f: Callable[[Any], Any],
     K: Any,
-    kinks: Sequence[float | Kink] = (),
     *,
+    kinks: Sequence[float | Kink] = (),
     length: float = 1.0,
     rtol: float = 1e-12,
 ) -> Float[np.ndarray, "*shape"]:
@@ -59,7 +60,7 @@ def expect(
 
 @float64
 def moment(
-    of: str | Activation | Callable[[Any], Any], powers: Powers, K: Any, *, rtol: float = 1e-12
+    activation: str | Activation | Callable[[Any], Any], powers: Powers, K: Any, *, rtol: float = 1e-12
 ) -> Float[np.ndarray, "*shape"]:
     """⟨z^z σ^s σ'^s1 σ''^s2 σ'''^s3⟩ over z ~ N(0, K), with the deltas at the activation's kinks integrated exactly.
 
@@ -69,7 +70,7 @@ def moment(
     >>> float(moment("relu", Powers(s1=2), 3.0))
     0.5
     """
-    act = activation(of)
+    act = _activation(activation)
     K = _check.array("K", K, at_least=0.0)
     powers = _checked_powers(powers)
     _check.real("rtol", rtol, above=0.0)

@@ -13,7 +13,7 @@ CLOCKS = {"epochs": "epoch", "cpu_seconds": "CPU time of the steps / s"}
 
 
 @styled
-def rivals(found: Mapping[str, Sequence[Curves]], clock: str = "epochs") -> Figure:
+def rivals(found: Mapping[str, Sequence[Curves]], *, clock: str = "epochs") -> Figure:
     """The training cost of each optimizer, mean over its seeds with two standard errors, against one of `CLOCKS`."""
     label = CLOCKS[_check.one_of("clock", clock, tuple(CLOCKS))]
     figure, axes = panel("", label, "training cost / nats")

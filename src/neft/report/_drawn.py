@@ -36,7 +36,7 @@ def drawn(net: MLP, x: Float[np.ndarray, " n_0"], draws: int, key: Array) -> Dra
 @functools.partial(jax.jit, static_argnums=0)
 def _several(net: MLP, x: Array, key: Array, index: Array) -> Any:
     def one(i: Array) -> tuple[Array, Array]:
-        params = net.init(jax.random.fold_in(key, i), jnp.float32)
+        params = net.init(jax.random.fold_in(key, i), dtype=jnp.float32)
         return net.apply(params, x), jnp.diagonal(mlp_ntk(net, params, x[None])[0, 0])
 
     # One network at a time: it compiles much faster than a batch of them, and memory holds one.

@@ -8,22 +8,21 @@ _POOLED = "pool(49)+global"
 
 
 def examples(
-    source: str = "fashion-mnist", *, preprocess: str | None = None, subset: bool = False
+    source: str = "fashion-mnist", *, preprocess: str | None = None, full: bool | None = None
 ) -> tuple[Dataset, Dataset | None]:
     """The training and test examples of a named set or a path; the latter None where the data has no splits.
 
     Args:
         source: as in `neft.data.load`.
         preprocess: steps joined by "+"; by default pool(49)+global for a named set, else global.
-        subset: whether to take the bundled subset even where the full set is found.
+        full: as in `neft.data.load`.
 
-    >>> train, test = examples("fashion-mnist", subset=True)
+    >>> train, test = examples("fashion-mnist", full=False)
     >>> train.features, train.count, test.count
     (49, 6000, 1000)
     """
     named = source in sets.available()
     steps = (_POOLED if named else "global") if preprocess is None else preprocess
-    full = False if subset else None
     train = sets.load(source, "train", preprocess=steps, full=full)
     test = None if train.split == "all" else sets.load(source, "test", preprocess=steps, full=full)
     return train, test

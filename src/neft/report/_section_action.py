@@ -42,7 +42,7 @@ def _fit(of: Subject, quick: bool) -> Fit:
         hidden=min(of.width, _HIDDEN),
         activation=of.net.activation,
         epochs=6 if quick else 20,
-        rate=_FIT_RATE,
+        learning_rate=_FIT_RATE,
         key=jax.random.fold_in(of.key, 4),
     )
 
@@ -152,7 +152,8 @@ def _by_gradients(context: Context, fit: Fit) -> str:
     few = of.train.balanced(min(int(np.bincount(of.train.y).min()), 5))
     act = of.net.activation
     monitor = action.StoppingMonitor(
-        action.loss_of(few, act, dtype=np.float32), action.loss_of(_evaluation(of), act, dtype=np.float32)
+        action.loss_of(few, activation=act, dtype=np.float32),
+        action.loss_of(_evaluation(of), activation=act, dtype=np.float32),
     )
     rng = np.random.default_rng(of.seed)
     start = {
@@ -160,7 +161,7 @@ def _by_gradients(context: Context, fit: Fit) -> str:
         for name, value in fit.params.items()
     }
     start = {name: jnp.asarray(value, np.float32) for name, value in start.items()}
-    monitor.follow(start, optax.sgd(_RATE), steps=steps, rate=_RATE)
+    monitor.follow(start, optax.sgd(_RATE), steps=steps, learning_rate=_RATE)
     found = monitor.report()
     (facts,) = tables(found)
     return (

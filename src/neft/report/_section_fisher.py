@@ -48,13 +48,13 @@ def fisher(context: Context) -> str:
         + math("w′ = w - η (F + ε)^{-1} ∇L", block=True)
         + side_by_side(
             figure(
-                plot.rivals(found, "epochs"),
+                plot.rivals(found, clock="epochs"),
                 name="per-epoch",
                 alt=f"Training cost per epoch of {', '.join(found)}" + ("" if quick else ", with error bars"),
                 caption="Per epoch." + _bars(len(seeds)),
             ),
             figure(
-                plot.rivals(found, "cpu_seconds"),
+                plot.rivals(found, clock="cpu_seconds"),
                 name="per-second",
                 alt=f"Training cost per CPU second of {', '.join(found)}" + ("" if quick else ", with error bars"),
                 caption="Per CPU second of the steps, whitening included, compilation not." + _bars(len(seeds)),

@@ -156,7 +156,14 @@ class _Problem(NamedTuple):
 def _small(of: Subject, count: int) -> _Problem:
     # One output: the kernels of finite width have four indices.
     x, labels = _few(of, 1, 2)
-    net = MLP((*of.net.widths[:-1], 1), of.net.activation, of.net.C_b, of.net.C_W, of.net.lambda_b, of.net.lambda_W)
+    net = MLP(
+        (*of.net.widths[:-1], 1),
+        of.net.activation,
+        C_b=of.net.C_b,
+        C_W=of.net.C_W,
+        lambda_b=of.net.lambda_b,
+        lambda_W=of.net.lambda_W,
+    )
     given = net, x, np.where(labels == labels[0], 0.5, -0.5), _held_out(of, count)[0]
     said = (
         f"To keep it short there is one output, {len(x)} training examples of two classes with targets ±1/2, {count} "

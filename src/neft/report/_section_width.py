@@ -40,7 +40,7 @@ def flow(context: Context) -> str:
     theory = width.statistics(net, of.x) if changed else of.stats
     exist = [name for name, values in theory.tensors.items() if values is not None]
     wanted = [name for name in exist if not ((context.quick or net.depth > _DEEPEST) and name in _DIFFERENTIALS)]
-    found = ensemble.estimate(net, of.x, draws, of.key, only=wanted, dtype=np.float32)
+    found = ensemble.estimate(net, of.x, draws=draws, key=of.key, only=wanted, dtype=np.float32)
     pictures = [
         figure(
             plot.tensor(theory, found, name),
@@ -72,7 +72,7 @@ def _simulated(net: MLP) -> tuple[MLP, bool]:
         return net, False
     hidden = (max(2, round(n * _WIDEST / widest)) for n in net.widths[1:-1])
     widths = (net.widths[0], *hidden, net.widths[-1])
-    return MLP(widths, net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W), True
+    return MLP(widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=net.lambda_W), True
 
 
 def _remarks(of: Subject, theory: width.Statistics, exist: list[str], wanted: list[str], changed: bool) -> str:

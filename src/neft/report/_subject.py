@@ -66,7 +66,7 @@ class Subject:
     @functools.cached_property
     def meaning(self) -> Interpretation:
         """What they say."""
-        return interpret(self.stats, of=self.net.activation)
+        return interpret(self.stats, activation=self.net.activation)
 
     @property
     def jumps(self) -> bool:

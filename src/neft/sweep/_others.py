@@ -32,7 +32,9 @@ def check(
     from .. import MLP
     from .. import width as expansion
 
-    net = MLP((inputs, *[width] * (depth - 1), outputs), activation, C_b, C_W, lambda_b, lambda_W)
+    net = MLP(
+        (inputs, *[width] * (depth - 1), outputs), activation, C_b=C_b, C_W=C_W, lambda_b=lambda_b, lambda_W=lambda_W
+    )
     found = expansion.check(net, np.ones(inputs), draws=draws, key=jax.random.key(seed), dtype=np.float32)
     tables = {name: getattr(found, name) for name in ("theory", "simulation", "stderr", "z")}
     return {f"{name}.{tensor}": v for name, table in tables.items() for tensor, v in table.items()} | {
@@ -60,12 +62,12 @@ def fit(
     epochs: int = 20,
     patience: int = 3,
     batch: int = 128,
-    rate: float = 1e-3,
+    learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> dict[str, Any]:
     """`neft.action.fit`: the parameters U, c, W, b of the best epoch, its losses and accuracy, and their histories."""
-    options = {"hidden": hidden, "activation": activation, "epochs": epochs, "patience": patience}
-    found = _fitted(data, full, preprocess, seed, batch=batch, rate=rate, **options)
+    options = {"hidden": hidden, "activation": activation, "epochs": epochs, "patience": patience, "batch": batch}
+    found = _fitted(data, full, preprocess, seed, learning_rate=learning_rate, **options)
     histories = ("training_loss", "evaluation_loss", "accuracy")
     return {
         **found.params,
@@ -87,7 +89,7 @@ def action(
     epochs: int = 20,
     patience: int = 3,
     batch: int = 128,
-    rate: float = 1e-3,
+    learning_rate: float = 1e-3,
     order: int = 4,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -99,8 +101,8 @@ def action(
     from .. import action as theory
 
     preprocess = standardise if inputs == 784 else f"pool({inputs})+{standardise}"
-    options = {"hidden": hidden, "activation": activation, "epochs": epochs, "patience": patience}
-    found = _fitted(data, full, preprocess, seed, batch=batch, rate=rate, **options)
+    options = {"hidden": hidden, "activation": activation, "epochs": epochs, "patience": patience, "batch": batch}
+    found = _fitted(data, full, preprocess, seed, learning_rate=learning_rate, **options)
     train, test = sets({"data": data, "full": full, "preprocess": preprocess})
     expansion = theory.expand(found.params, train if test is None else test, order=order, activation=activation)
     numbers = {name: getattr(found, name)[found.best] for name in ("training_loss", "evaluation_loss", "accuracy")}

@@ -17,7 +17,7 @@ from .._flat import Flat, Model, directional_derivative, flat, samples
 from .._network import MLP
 
 
-def dntk(f: Model | MLP, params: Any, x: Any, rates: Any = None) -> Float[Array, "N N N O O O"]:
+def dntk(f: Model | MLP, params: Any, x: Any, *, rates: Any = None) -> Float[Array, "N N N O O O"]:
     """dH_{ijk}(a, b, c) = Σ λλ d²z_i(a)/dθ₁dθ₂ dz_j(b)/dθ₁ dz_k(c)/dθ₂ (docs/theory/width, eq. 6).
 
     Axes are (a, b, c, i, j, k). Arguments as in `ntk`. The result holds (N·O)³ numbers; for larger models contract with
@@ -32,7 +32,7 @@ def dntk(f: Model | MLP, params: Any, x: Any, rates: Any = None) -> Float[Array,
 
 
 def ddntk(
-    f: Model | MLP, params: Any, x: Any, rates: Any = None
+    f: Model | MLP, params: Any, x: Any, *, rates: Any = None
 ) -> tuple[Float[Array, "N N N N O O O O"], Float[Array, "N N N N O O O O"]]:
     """Both ddNTKs, axes samples first, in the order of their definitions (docs/theory/width, eqs. 7-8).
 

@@ -21,7 +21,7 @@ _SAMPLES = 64
 
 
 def ntk(
-    f: Model | MLP, params: Any, x1: Any, x2: Any = None, rates: Any = None, trace: bool = False
+    f: Model | MLP, params: Any, x1: Any, x2: Any = None, *, rates: Any = None, trace: bool = False
 ) -> Float[Array, "N1 N2 O O"] | Float[Array, "N1 N2"]:
     """H_ij(x1, x2) = Σ_θ λ_θ ∂z_i(x1)/∂θ ∂z_j(x2)/∂θ for all pairs of inputs (docs/theory/width, eq. 5).
 

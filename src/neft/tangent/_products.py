@@ -13,7 +13,7 @@ from .._network import MLP
 
 
 def products(
-    f: Model | MLP, params: Any, x: Any, vectors: Sequence[Any], at: Any = None, rates: Any = None
+    f: Model | MLP, params: Any, x: Any, vectors: Sequence[Any], *, at: Any = None, rates: Any = None
 ) -> Float[Array, "M O"]:
     """Hε₁, dHε₁ε₂ or the first ddNTK ε₁ε₂ε₃, for one, two or three vectors ε of shape (N, O) over the inputs x.
 

@@ -60,10 +60,10 @@ def evolve(
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
+    *,
     order: int = 3,
     time: Any = None,
     rates: Any = None,
-    *,
     steps: Any = None,
     learning_rate: float | None = None,
 ) -> Evolution:

@@ -123,7 +123,7 @@ def orders(
     options = {"draws": draws, "key": key, "time": time, "steps": steps, "learning_rate": learning_rate}
     cells = []
     for n in track(widths, "widths"):
-        other = MLP((net.widths[0], *(n,) * (net.depth - 1), net.widths[-1]), *_hyperparameters(net))
+        other = MLP((net.widths[0], *(n,) * (net.depth - 1), net.widths[-1]), **_hyperparameters(net))
         trained = ensemble(other, x, y, tests, **options)
         cells.append(_cell(other, x, y, tests, plan, trained.test, trained.good, key))
     rms, stderr, lost = (np.stack(column, axis=1) for column in zip(*cells))
@@ -140,8 +140,8 @@ def orders(
     )
 
 
-def _hyperparameters(net: MLP) -> tuple[Any, ...]:
-    return net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W
+def _hyperparameters(net: MLP) -> dict[str, Any]:
+    return {name: getattr(net, name) for name in ("activation", "C_b", "C_W", "lambda_b", "lambda_W")}
 
 
 def _cell(

@@ -85,10 +85,10 @@ def representation(
         other = MLP(
             (net.widths[0], *(n,) * (L - 1), net.widths[-1]),
             net.activation,
-            net.C_b[0],
-            net.C_W[0],
-            net.lambda_b[0],
-            net.lambda_W[0],
+            C_b=net.C_b[0],
+            C_W=net.C_W[0],
+            lambda_b=net.lambda_b[0],
+            lambda_W=net.lambda_W[0],
         )
         cells.append(_cell(other, x, y, draws, key))
     shape = (len(depths), len(widths))

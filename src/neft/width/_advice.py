@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
@@ -101,12 +102,13 @@ class Advice(Result):
         """(n_0, …, n_L)."""
         return (self.inputs, *(self.width,) * (self.depth - 1), self.outputs)
 
-    def network(self, of: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
+    def network(self, activation: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
         """The specification that is advised; a user's own activation must be given again if this came from a file."""
-        if of is None and not self.named:
+        if activation is None and not self.named:
             raise ValueError(f"activation {self.activation!r} is a user's own function, so it must be given.")
-        rates = (tuple(values.tolist()) for values in (self.lambda_b, self.lambda_W))
-        return MLP(self.widths, self.activation if of is None else of, self.C_b, self.C_W, *rates)
+        chosen = self.activation if activation is None else activation
+        rates = {name: tuple(getattr(self, name).tolist()) for name in ("lambda_b", "lambda_W")}
+        return MLP(self.widths, chosen, C_b=self.C_b, C_W=self.C_W, **rates)
 
     def code(self, framework: str = "jax") -> str:
         """A program for "jax" (with Equinox), "flax" or "torch" that makes the model and its optimizer."""
@@ -136,7 +138,7 @@ class _Flow(NamedTuple):
 
 @float64
 def advise(
-    of: str | Activation | Callable[[Any], Any],
+    activation: str | Activation | Callable[[Any], Any],
     depth: int,
     width: int,
     *,
@@ -153,7 +155,7 @@ def advise(
     steady signal (`kind` and `why` say which). The rates are those of `equal_shares`.
 
     Args:
-        of: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function.
         depth: L, the number of layers of weights.
         width: of every hidden layer.
         inputs: number of inputs, by default the width.
@@ -167,7 +169,7 @@ def advise(
     >>> found.C_b, found.C_W, found.verdict
     (0.0, 1.0, 'fine')
     """
-    act = activation(of)
+    act = _activation(activation)
     depth, width = (_check.integer(k, v, at_least=1) for k, v in (("depth", depth), ("width", width)))
     inputs = width if inputs is None else _check.integer("inputs", inputs, at_least=1)
     outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 from .._precision import float64
 from .._result import Made, Result, result
 
@@ -69,20 +70,20 @@ class Asymptotics(Result):
 
 
 @float64
-def asymptotics(of: str | Activation | Callable[[Any], Any]) -> Asymptotics:
+def asymptotics(activation: str | Activation | Callable[[Any], Any]) -> Asymptotics:
     """The exponents and coefficients of the flow at the critical point with K* = 0, or of a scale-invariant activation.
 
     With σ_k the k-th derivative at 0: a_1 = σ_3/σ_1 + (3/4)(σ_2/σ_1)², b_1 = σ_3/σ_1 + (σ_2/σ_1)², K → 1/(-a_1 l) and
     χ_⊥ → 1 - p/l with p = b_1/a_1. A kink at 0 adds a_half, which then rules: K → 4/(a_half l)², p = 2.
 
     Args:
-        of: an activation, its name, or any elementwise JAX function with σ(0) = 0.
+        activation: an activation, its name, or any elementwise JAX function with σ(0) = 0.
 
     >>> found = asymptotics("tanh")
     >>> found.a_1, found.b_1, found.p
     (-2.0, -2.0, 1.0)
     """
-    act = activation(of)
+    act = _activation(activation)
     near = origin(act)
     if not near.fixed:
         raise ValueError(

@@ -99,7 +99,7 @@ def check(
     theory = statistics(net, x)
     estimates = []
     for index, scaled in enumerate(nets):
-        estimates.append(estimate(scaled, x, draws, jax.random.fold_in(key, index), dtype=dtype))
+        estimates.append(estimate(scaled, x, draws=draws, key=jax.random.fold_in(key, index), dtype=dtype))
     known, simulation, stderr, z = {}, {}, {}, {}
     for name in NAMES:
         if name not in estimates[0].tensors or theory.tensors[name] is None:
@@ -141,7 +141,7 @@ def _scaled(net: MLP, factor: float) -> MLP:
     if any(abs(n - round(n)) > 1e-9 * n or round(n) < 1 for n in hidden):
         raise ValueError(f"each of factors must give whole hidden widths, but {factor:g} gives {hidden}.")
     widths = (net.widths[0], *map(round, hidden), net.widths[-1])
-    return MLP(widths, net.activation, net.C_b, net.C_W, net.lambda_b, net.lambda_W)
+    return MLP(widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=net.lambda_W)
 
 
 def _extrapolate(

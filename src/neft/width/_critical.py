@@ -10,7 +10,8 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from .. import _check
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._quadrature import elementwise, in_units, unit_rule
@@ -97,11 +98,11 @@ class Curves(NamedTuple):
 
 
 @float64
-def susceptibilities(of: str | Activation | Callable[[Any], Any], K: Any, C_W: Any) -> Susceptibilities:
+def susceptibilities(activation: str | Activation | Callable[[Any], Any], K: Any, C_W: Any) -> Susceptibilities:
     """χ_∥ = C_W d⟨s²⟩/dK and χ_⊥ = C_W⟨s'²⟩ over z ~ N(0, K), for numbers or arrays that broadcast.
 
     Args:
-        of: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function.
         K: the variance of a preactivation, ≥ 0 (0 is the limit from above).
         C_W: the variance of a weight times its fan-in, ≥ 0.
 
@@ -109,7 +110,7 @@ def susceptibilities(of: str | Activation | Callable[[Any], Any], K: Any, C_W: A
     >>> float(chi.parallel), float(chi.perpendicular)
     (1.0, 1.0)
     """
-    act = activation(of)
+    act = _activation(activation)
     K, C_W = _check.array("K", K, at_least=0.0), _check.array("C_W", C_W, at_least=0.0)
     try:
         np.broadcast_shapes(K.shape, C_W.shape)
@@ -134,19 +135,19 @@ def per_weight(act: Activation, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @float64
-def critical(of: str | Activation | Callable[[Any], Any]) -> Criticality:
+def critical(activation: str | Activation | Callable[[Any], Any]) -> Criticality:
     """All critical initializations: χ_∥ = χ_⊥ = 1 at K* = C_b + C_W⟨s²⟩ with C_b ≥ 0 (docs/theory/width, eq. 69).
 
     Points with K* > 0 are where ⟨s'²⟩ = d⟨s²⟩/dK; they are sought over twelve decades of K.
 
     Args:
-        of: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function.
 
     >>> found = critical("gelu")
     >>> print(f"{found.universality} {found.stability} {found.C_b:.6f} {found.C_W:.6f} {found.K_star:.6f}")
     half-stable above 0.172922 1.983058 3.561553
     """
-    act = activation(of)
+    act = _activation(activation)
     if any(kink.order == 0 for kink in act.kinks):
         return _found(act, [], [f"σ jumps, so ⟨σ'²⟩ and with it χ_⊥ do not exist for {act.name}."], None)
     near, on = origin(act), curves(act, grid(act, _DECADES, _PER_DECADE))

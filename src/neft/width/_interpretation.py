@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 from .._precision import float64
 from .._result import Made, Result, result
 from ._deeper import chunks, cut_off, has_ntk, reached, strength
@@ -63,7 +64,7 @@ class Interpretation(Result):
 
 @float64
 def interpret(
-    stats: Statistics, *, limit: float = 1.0, of: str | Activation | Callable[[Any], Any] | None = None
+    stats: Statistics, *, limit: float = 1.0, activation: str | Activation | Callable[[Any], Any] | None = None
 ) -> Interpretation:
     """How large the corrections of `statistics` are and at which depth they stop being small.
 
@@ -72,7 +73,7 @@ def interpret(
     Args:
         stats: from `statistics`, for one input.
         limit: the strength at which the expansion counts as broken.
-        of: the activation, needed only to flow deeper where it is the user's own function, which stats do not hold.
+        activation: needed only to flow deeper where it is the user's own function, which stats do not hold.
 
     >>> from neft import MLP, width
     >>> found = interpret(width.statistics(MLP(widths=(3, *(20,) * 4, 1), activation="relu", C_W=2.0), [1.0, 1.0, 1.0]))
@@ -86,7 +87,7 @@ def interpret(
     sizes = strength(found, n)
     coupling = np.asarray(found["V"] / (n * stats.K**2))
     ntk = np.sqrt((stats.A + 2 * stats.B) / n) / stats.Theta if has_ntk(found) else None
-    cutoff, source = _cut_off(stats, sizes, limit, of)
+    cutoff, source = _cut_off(stats, sizes, limit, activation)
     return Interpretation(
         activation=stats.activation,
         widths=stats.widths,
@@ -114,13 +115,13 @@ def _relative(name: str, found: dict[str, Any], n: np.ndarray) -> np.ndarray | N
     return np.asarray(found[name] / (n * unit))
 
 
-def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, of: Any) -> tuple[float | None, Source]:
+def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, given: Any) -> tuple[float | None, Source]:
     within = cut_off(sizes, limit, whole=True)
     if within is not None and within <= len(sizes):
         return within, "the network's own layers"
     net, act = stats.made.specification["net"], None
-    if of is not None or net.get("named", True):
-        act = activation(net["activation"] if of is None else of)
+    if given is not None or net.get("named", True):
+        act = _activation(net["activation"] if given is None else given)
     # One layer has no hidden width to extend, and none without weights passes a signal on.
     if len(sizes) > 1 and act is not None and net["C_W"][-1] > 0:
         sizes = _deeper(act, stats, sizes, limit)

@@ -135,21 +135,21 @@ def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict
     return {"K1": r * C_W * X_ss, "Theta1": r * (lambda_W * X_ss + C_W * mixed)}
 
 
-def flow(act: Activation, q: Scalar, ratios: Float[Array, " steps"], rates: Rates) -> Tensors:
+def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rates: Rates) -> Tensors:
     """The tensors of all layers, each of shape (L,): a pure function of q and the hyperparameters.
 
     Args:
-        act: the activation.
+        activation: the activation itself, not its name.
         q: |x|²/n_0.
         ratios: n_l/n_{l-1} for the steps from layer l = 1..L-1 to l+1; the first one counts as 0.
         rates: arrays with one entry per layer.
     """
-    layer = first_layer(act, q, Rates(*(value[0] for value in rates)))
+    layer = first_layer(activation, q, Rates(*(value[0] for value in rates)))
     ratios = ratios.at[:1].set(0.0)
 
     def step(layer, inputs):
         r, rates = inputs
-        new = next_layer(act, layer, r, rates)
+        new = next_layer(activation, layer, r, rates)
         return new, new
 
     later = lax.scan(step, layer, (ratios, Rates(*(value[1:] for value in rates))))[1]

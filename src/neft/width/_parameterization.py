@@ -69,9 +69,9 @@ class Parameterization(Result):
     constants: dict[str, Float[np.ndarray, " layers"]]
     made: Made
 
-    def network(self, of: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
+    def network(self, activation: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
         """The specification with the same initial networks and the same training: the inverse of `parameterize`."""
-        if of is None and not self.named:
+        if activation is None and not self.named:
             raise ValueError(f"activation {self.activation!r} is a user's own function, so it must be given.")
         fan_in = np.array(self.widths[:-1], float)
         hyperparameters = {
@@ -80,7 +80,7 @@ class Parameterization(Result):
             "lambda_b": self.rate_b * self.multiplier_b**2,
             "lambda_W": self.rate_W * self.multiplier_W**2 * fan_in,
         }
-        return MLP(self.widths, self.activation if of is None else of, **_tuples(hyperparameters))
+        return MLP(self.widths, self.activation if activation is None else activation, **_tuples(hyperparameters))
 
     def at(self, widths: tuple[int, ...]) -> "Parameterization":
         """The same constants at other widths (of as many layers): how this parameterization says to scale a network."""

@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from scipy.interpolate import CubicHermiteSpline
 
 from .. import _check
-from .._activation import Activation, activation
+from .._activation import Activation
+from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._result import Made, Result, result
@@ -60,7 +61,7 @@ class PhaseDiagram(Result):
 
 @float64
 def phase(
-    of: str | Activation | Callable[[Any], Any], C_b: Any = None, C_W: Any = None, *, tolerance: float = 1e-3
+    activation: str | Activation | Callable[[Any], Any], C_b: Any = None, C_W: Any = None, *, tolerance: float = 1e-3
 ) -> PhaseDiagram:
     """The phases of a network in (C_b, C_W), with the fixed points, susceptibilities and depth scales.
 
@@ -68,7 +69,7 @@ def phase(
     found by its change of sign however slow the flow is; where it falls somewhere, the first 2000 layers are iterated.
 
     Args:
-        of: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function.
         C_b: variances of a bias, a number or one axis (default: 51 from 0 to 1).
         C_W: variances of a weight times its fan-in (default: 71 from 0.5 to 4).
         tolerance: the distance of χ_⊥ from 1 that counts as critical.
@@ -77,7 +78,7 @@ def phase(
     >>> [[PHASES[code] for code in row] for row in found.phase]
     [['ordered', 'critical', 'chaotic'], ['ordered', 'ordered', 'chaotic']]
     """
-    act = activation(of)
+    act = _activation(activation)
     biases = _axis("C_b", np.linspace(0.0, 1.0, 51) if C_b is None else C_b)
     weights = _axis("C_W", np.linspace(0.5, 4.0, 71) if C_W is None else C_W)
     _check.real("tolerance", tolerance, at_least=0.0)

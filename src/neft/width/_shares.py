@@ -47,7 +47,14 @@ def equal_shares(net: MLP, x: Any) -> MLP:
                 "and finite for every layer to have a share of the NTK."
             )
     lambda_b, lambda_W = balanced_rates(square, chi)
-    return MLP(net.widths, net.activation, net.C_b, net.C_W, tuple(lambda_b.tolist()), tuple(lambda_W.tolist()))
+    return MLP(
+        net.widths,
+        net.activation,
+        C_b=net.C_b,
+        C_W=net.C_W,
+        lambda_b=tuple(lambda_b.tolist()),
+        lambda_W=tuple(lambda_W.tolist()),
+    )
 
 
 def balanced_rates(square: np.ndarray, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
