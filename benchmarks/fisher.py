@@ -32,6 +32,7 @@ from measure import Ratio, one_core, peer
 import neft
 from neft import fisher
 from neft._progress import track
+from neft.fisher._optimizers import OPTIMIZERS, REFRESH_EVERY
 from neft.fisher._task import Task, prepared, split
 
 TUNING_SEED = 101
@@ -183,7 +184,7 @@ def step_seconds(names: tuple[str, ...], sets: tuple, steps: int = 300, repeat: 
     index = np.random.default_rng(0).integers(len(raw.train.x), size=(steps, BATCH)).astype(np.int32)
     programs = {}
     for name in names:
-        chosen = fisher.OPTIMIZERS[name]
+        chosen = OPTIMIZERS[name]
         parts, white, _ = prepared(raw, chosen.inputs)
         task = Task(net, L2, white, chosen.make(chosen.rate))
         carry = task.init(jax.random.key(0))
@@ -196,8 +197,8 @@ def step_seconds(names: tuple[str, ...], sets: tuple, steps: int = 300, repeat: 
             started = time.process_time()
             carry, _ = compiled(carry, *data)
             jax.block_until_ready(carry)
-            if name in fisher._optimizers.REFRESH_EVERY:
-                for _ in range(steps // fisher._optimizers.REFRESH_EVERY[name]):
+            if name in REFRESH_EVERY:
+                for _ in range(steps // REFRESH_EVERY[name]):
                     carry = (carry[0], fisher.refresh(carry[1]))
             least[name] = min(least[name], (time.process_time() - started) / steps)
             program[1] = carry

@@ -424,6 +424,24 @@ def test_an_unknown_type_is_refused_with_the_nearest_name(tmp_path, suffix):
         load(written(tmp_path / f"part.{suffix}", type="Wole"))
 
 
+@result
+class Renamed(Result, formerly="OldName"):
+    learning_rate: float
+
+    @classmethod
+    def _from_older(cls, fields):
+        return {"learning_rate" if name == "rate" else name: value for name, value in fields.items()}
+
+
+@SUFFIXES
+def test_types_and_fields_of_an_older_name_are_still_read(tmp_path, suffix):
+    path, value = tmp_path / f"renamed.{suffix}", Renamed(learning_rate=0.5)
+    for record in ({"type": "OldName", "rate": 0.5}, {"type": "OldName", "learning_rate": 0.5}):
+        assert load(written(path, **record)) == value
+    value.save(path)
+    assert load(path) == value and value.to_dict() == {"type": "Renamed", "learning_rate": 0.5}
+
+
 @SUFFIXES
 def test_a_newer_format_is_refused(tmp_path, suffix):
     path = written(tmp_path / f"part.{suffix}", **(PART.to_dict() | {"neft": 2}))

@@ -46,6 +46,8 @@ def result(cls: type[T]) -> type[T]:
 class Result:
     """Base of all results. A subclass is decorated with `result` and is known to `load` by its class's name.
 
+    A class that was renamed says `formerly="…"`, one that renamed a field has `_from_older`: older files still load.
+
     >>> import tempfile
     >>> made = Made.by("example", specification={"width": 3})
     >>> path = Path(tempfile.mkdtemp()) / "made.json"
@@ -57,9 +59,11 @@ class Result:
     _axis: typing.ClassVar[str] = "entry"
     """What the first axis of the arrays is called whose annotation does not say it; "layers" counts from 1."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, formerly: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _TYPES[cls.__name__] = cls
+        if formerly is not None:
+            _TYPES[formerly] = cls
 
     def to_dict(self) -> dict[str, Any]:
         """The result as what JSON can hold; infinities and NaN become the words "inf", "-inf", "nan"."""

@@ -9,6 +9,7 @@ from scipy import stats
 
 import neft
 from neft import action
+from neft.action._alignment import describe_elements
 
 from . import exact
 
@@ -84,6 +85,16 @@ def test_the_second_order_flow_grows_with_the_singular_value_of_J():
     assert flow.truncated[-1] < flow.truncated[0]
 
 
+def test_a_flow_saved_under_its_older_name_still_loads(tmp_path):
+    params, data = exact.problem(False)
+    flow = action.truncated_flow(params, data, 2, time=1e-3)
+    flow.save(tmp_path / "flow.json")
+    text = (tmp_path / "flow.json").read_text()
+    assert text.count('"TruncatedFlow"') == 1
+    (tmp_path / "flow.json").write_text(text.replace('"TruncatedFlow"', '"Flow"'))
+    assert neft.load(tmp_path / "flow.json") == flow
+
+
 @pytest.mark.slow
 def test_the_third_order_flow_escapes_sooner():
     params, data = exact.problem(True)
@@ -116,7 +127,7 @@ def test_sub_terms_are_the_products_of_the_sums_written_out():
 
 def test_element_statistics_are_those_of_scipy():
     x = np.random.default_rng(0).gamma(2.0, size=(40, 50)) - 1.0
-    found = action.describe_elements(x)
+    found = describe_elements(x)
     assert found.skew == pytest.approx(stats.skew(x.ravel()))
     assert found.kurtosis == pytest.approx(stats.kurtosis(x.ravel()))
     assert found.negative == pytest.approx((x < 0).mean())

@@ -1,3 +1,5 @@
+import json
+
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import action
+from neft.action._stopping import largest_curvature
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,31 @@ def blobs():
 
 
 @pytest.mark.slow
+def test_a_file_that_calls_the_learning_rate_rate_still_loads(tmp_path):
+    monitor = action.StoppingMonitor(lambda w: jnp.sum((w - 1) ** 2), lambda w: jnp.sum((w - 0.5) ** 2))
+    monitor.follow(jnp.zeros(2), optax.sgd(0.05), steps=20, learning_rate=0.05)
+    record = monitor.report().to_dict()
+    record["rate"] = record.pop("learning_rate")
+    path = tmp_path / "stopping.json"
+    path.write_text(json.dumps({"neft": 1, **record}))
+    found = neft.load(path)
+    assert found == monitor.report() and found.learning_rate == 0.05
+
+
+def test_a_training_that_was_begun_with_rate_is_resumed(blobs, tmp_path):
+    options = {"hidden": 4, "learning_rate": 0.01, "batch": 64, "key": jax.random.key(3)}
+    path = tmp_path / "fit.npz"
+    action.fit(*blobs, epochs=1, resume=path, **options)
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays.pop("header")))
+    header["specification"]["rate"] = header["specification"].pop("learning_rate")
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    np.testing.assert_array_equal(
+        action.fit(*blobs, epochs=2, resume=path, **options).U, action.fit(*blobs, epochs=2, **options).U
+    )
+
+
 def test_training_stops_early_and_keeps_the_best(blobs):
     found = action.fit(*blobs, hidden=64, learning_rate=0.03, epochs=60, patience=2, batch=50)
     assert found.finished and found.best == np.argmin(found.evaluation_loss) == len(found.evaluation_loss) - 3
@@ -131,12 +159,10 @@ def test_alignment_and_drift_are_the_products_they_stand_for(blobs):
 
 def test_the_largest_curvature_is_that_of_the_hessian():
     A = np.diag([1.0, 4.0, -2.0]).astype(np.float32)
-    assert action.largest_curvature(lambda w: 0.5 * w @ A @ w, jnp.ones(3)) == pytest.approx(4, rel=1e-3)
-    assert action.largest_curvature(lambda w: w.sum(), jnp.ones(3)) == 0
+    assert largest_curvature(lambda w: 0.5 * w @ A @ w, jnp.ones(3)) == pytest.approx(4, rel=1e-3)
+    assert largest_curvature(lambda w: w.sum(), jnp.ones(3)) == 0
     # Also where the steepest direction leads downwards.
-    assert action.largest_curvature(lambda w: -(w[0] ** 2) + 0.2 * w[1] ** 2, jnp.ones(2)) == pytest.approx(
-        0.4, rel=1e-3
-    )
+    assert largest_curvature(lambda w: -(w[0] ** 2) + 0.2 * w[1] ** 2, jnp.ones(2)) == pytest.approx(0.4, rel=1e-3)
 
 
 @pytest.mark.slow

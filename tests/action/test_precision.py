@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from neft import action
+from neft.action._stopping import largest_curvature
 
 from . import exact
 
@@ -17,7 +18,7 @@ CALLS = {
     "call": lambda loss, params: loss(params),
     "compiled": lambda loss, params: jax.jit(loss)(params),
     "taylor": lambda loss, params: action.taylor(loss, 1)(params, params)[0],
-    "curvature": lambda loss, params: action.largest_curvature(loss, params, steps=3) and loss(params),
+    "curvature": lambda loss, params: largest_curvature(loss, params, steps=3) and loss(params),
 }
 QUICK = {("ray", "call")}
 PAIRS = [

@@ -139,7 +139,7 @@ def test_constant_logits_converge_everywhere():
 
 
 def test_partial_sums_say_whether_they_converge():
-    assert action.verdict(1.0, 2.0) == "inside" and action.verdict(1.0, 0.5) == "outside"
+    assert _singularities.verdict(1.0, 2.0) == "inside" and _singularities.verdict(1.0, 0.5) == "outside"
 
 
 def test_pade_sums_a_logarithm_beyond_its_radius():

@@ -1,6 +1,7 @@
 import pytest
 
-from neft.claims import Measurement, Registry
+from neft.claims import Measurement
+from neft.claims._registry import Registry
 
 
 @pytest.fixture

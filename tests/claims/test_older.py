@@ -6,7 +6,7 @@ import pytest
 
 import neft
 from neft import claims
-from neft.claims import Registry
+from neft.claims._registry import Registry
 
 
 @pytest.mark.parametrize(

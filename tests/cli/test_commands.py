@@ -4,7 +4,8 @@ import pytest
 
 import neft as library
 from neft import claims
-from neft.claims import Measurement, Registry
+from neft.claims import Measurement
+from neft.claims._registry import Registry
 
 
 def test_activation_prints_what_is_known(neft):

@@ -9,7 +9,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from neft import MLP
-from neft.ensemble import differentials, draw, kernels
+from neft.ensemble._differentials import differentials
+from neft.ensemble._draw import draw
+from neft.ensemble._forward import kernels
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from helpers import one_sentence
 from fisher import reference
 from neft import MLP, Layer, fisher
 from neft.fisher import BatchNormalized, capture, glorot, refresh, rngd, scale_by_rngd
+from neft.fisher._normalized import Norm
 
 NET = MLP(widths=(5, 4, 4, 3), activation="relu")
 L2 = 1e-2
@@ -262,7 +263,7 @@ def test_batch_normalized_inputs_have_mean_shift_and_deviation_scale():
     model = BatchNormalized(NET)
     with jax.enable_x64(True):
         params = list(model.init(jax.random.key(1), dtype=jnp.float64))
-        params[1] = fisher.Norm(params[1].scale * 2, params[1].shift + 3)
+        params[1] = Norm(params[1].scale * 2, params[1].shift + 3)
         inputs, _, moments = model.forward(params, X)
         live = np.asarray(moments[0].variance) > 1e-3
         np.testing.assert_allclose(inputs[1].mean(0), 3, rtol=1e-10)

@@ -4,13 +4,14 @@ from helpers import one_sentence
 
 from neft import data, fisher, load
 from neft.fisher import _task, train
+from neft.fisher._optimizers import OPTIMIZERS
 
 SMALL = data.load("fashion-mnist", preprocess="pool(49)+unit", full=False).balanced(21)
 OPTIONS = {"hidden": (8, 8), "batch": 10, "epochs": 2}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", fisher.OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_lowers_the_cost(optimizer):
     curves, params = train(SMALL, optimizer=optimizer, **OPTIONS)
     assert curves.optimizer == optimizer and len(params) == 3

@@ -4,7 +4,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import neft
-from neft import claims, describe, plot
+from neft import describe, plot
+from neft.claims._registry import Registry
 from neft.plot._style import COLOURS
 
 CARDS = {
@@ -15,7 +16,7 @@ CARDS = {
     "constant outputs": lambda: describe.network(neft.MLP(widths=(2, 1), C_W=0.0), draws=20).draws,
     "averages": lambda: describe.averages(["relu"], points=3),
     "data": lambda: describe.data(neft.data.load("fashion-mnist", "test", full=False)),
-    "ledger": lambda: claims.Registry().check(),
+    "ledger": lambda: Registry().check(),
 }
 
 
@@ -65,7 +66,7 @@ def test_another_suffix_is_refused(tmp_path):
 
 
 def test_a_jump_is_not_joined_by_a_line():
-    slope = plot.activation(describe.activation("relu")).axes[0].lines[1]
+    slope = plot.draw(describe.activation("relu")).axes[0].lines[1]
     assert np.isnan(slope.get_ydata()[200])
 
 

@@ -3,7 +3,8 @@ import itertools
 import pytest
 
 from neft import claims
-from neft.claims import Measurement, Registry
+from neft.claims import Measurement
+from neft.claims._registry import Registry
 from neft.report import Context
 from neft.report import _section_claims as section
 

@@ -7,6 +7,7 @@ from helpers import one_sentence
 import neft
 from neft import describe, plot, report
 from neft.cli import app
+from neft.plot._style import INK
 from neft.report import Table
 from neft.report._figure import figure
 from neft.report._html import paragraph, table
@@ -74,7 +75,7 @@ def test_text_from_outside_is_escaped():
 
 def test_pictures_do_not_share_names():
     card = describe.activation("tanh")
-    drawn = [figure(plot.activation(card), name=name, alt="tanh") for name in ("a", "b")]
+    drawn = [figure(plot.draw(card), name=name, alt="tanh") for name in ("a", "b")]
     first, second = (set(re.findall(r'\bid="([^"]+)"', text)) for text in drawn)
     assert first and second and not first & second
     for text, names in zip(drawn, (first, second), strict=True):
@@ -82,9 +83,9 @@ def test_pictures_do_not_share_names():
 
 
 def test_a_picture_is_described_and_takes_the_colour_of_text():
-    text = figure(plot.activation(describe.activation("tanh")), name="a", alt="The shape of tanh")
+    text = figure(plot.draw(describe.activation("tanh")), name="a", alt="The shape of tanh")
     assert 'role="img" aria-label="The shape of tanh"' in text
-    assert "currentColor" in text and plot.INK not in text
+    assert "currentColor" in text and INK not in text
     assert not re.search(r"<svg[^>]* (width|height)=", text)
 
 

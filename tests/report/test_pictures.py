@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from neft import MLP, ensemble, fisher, plot, width
+from neft.ensemble._estimate import Estimate
 
 NET = MLP((3, 6, 6, 2), "tanh", C_b=0.1, C_W=1.5)
 X = np.array([1.0, 0.5, -0.5])
@@ -13,7 +14,7 @@ def stats():
 
 
 def test_a_tensor_is_drawn_with_two_standard_errors(stats):
-    one = ensemble.Estimate(mean=np.array([0.0, 1.0, 2.0]), stderr=np.array([0.0, 0.1, 0.2]))
+    one = Estimate(mean=np.array([0.0, 1.0, 2.0]), stderr=np.array([0.0, 0.1, 0.2]))
     found = ensemble.Estimates(tensors={"V": one}, widths=NET.widths, draws=8, made=stats.made)
     axes = plot.tensor(stats, found, "V").axes[0]
     assert np.allclose(axes.lines[0].get_ydata(), stats.V)

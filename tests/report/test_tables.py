@@ -2,7 +2,8 @@ import pytest
 
 import neft
 from neft import describe
-from neft.claims import Measurement, Registry
+from neft.claims import Measurement
+from neft.claims._registry import Registry
 from neft.report import Table, tables
 
 

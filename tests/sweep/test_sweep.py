@@ -15,6 +15,7 @@ from helpers import one_sentence
 from neft import _files, load, sweep
 from neft.sweep import _locks
 from neft.sweep._cluster import TLS
+from neft.sweep._specs import SPECS
 
 from . import toy
 
@@ -76,7 +77,7 @@ def test_a_file_is_read(tmp_path):
 
 
 def test_a_name_of_before_still_names_its_specification(tmp_path, monkeypatch):
-    assert "seed003" not in sweep.SPECS and sweep.spec("seed003") == sweep.spec("sun-nielsen")
+    assert "seed003" not in SPECS and sweep.spec("seed003") == sweep.spec("sun-nielsen")
     # Begun under one name and resumed under the other, as `neft sweep` does it; the work itself needs data.
     monkeypatch.setattr("neft.sweep._run.here", lambda place, callback: None)
     monkeypatch.setattr("neft.sweep._folder.checksum", lambda values: None)
@@ -85,7 +86,7 @@ def test_a_name_of_before_still_names_its_specification(tmp_path, monkeypatch):
     assert sweep.Folder.open(tmp_path).plan.specification == sweep.spec("sun-nielsen")
 
 
-@pytest.mark.parametrize("name", sweep.SPECS)
+@pytest.mark.parametrize("name", SPECS)
 def test_the_specifications_inside_the_package_are_complete(name):
     configurations = sweep.spec(name).configurations()
     assert len(configurations) >= 8 and {c.values["optimizer"] for c in configurations} >= {"sgd", "adam", "rngd"}

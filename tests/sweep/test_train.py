@@ -12,11 +12,14 @@ from typer.testing import CliRunner
 from neft import data, fisher, load, plot, sweep
 from neft.cli import app
 from neft.fisher import _many_seeds
+from neft.plot._sweep import learning_curves
 from neft.report import tables
+from neft.sweep._folder import Plan
+from neft.sweep._registry import KINDS
 
 from . import toy
 
-assert "toy" in sweep.KINDS and toy.specification().kind == "toy"
+assert "toy" in KINDS and toy.specification().kind == "toy"
 FIXED = {"full": False, "preprocess": "pool(49)+unit", "hidden": [8, 8], "epochs": 2, "batch": 100}
 SETS = [data.load("fashion-mnist", split, preprocess="pool(49)+unit", full=False) for split in ("train", "test")]
 
@@ -65,11 +68,11 @@ def test_a_seed_of_a_stack_is_the_single_training(folder):
 def test_every_optimizer_in_a_stack_is_the_single_training(optimizer, batch_norm):
     options = {"optimizer": optimizer, "batch_norm": batch_norm, "learning_rate": 0.02, "schedule": "cosine"}
     # Long enough that metrics are inverted on the way, and six seeds fill one stack and a half.
-    many = sweep.KINDS["train"].work(**{**FIXED, **options, "epochs": 3, "seeds": 6})
+    many = KINDS["train"].work(**{**FIXED, **options, "epochs": 3, "seeds": 6})
     alone, _ = fisher.train(*SETS, **options, hidden=(8, 8), epochs=3, batch=100, seed=0)
     np.testing.assert_allclose(many["train_cost"][0], alone.train_cost, rtol=2e-4)
     assert many["train_cost"].shape == (6, 4) and len(set(many["train_cost"][:, -1])) == 6
-    one = sweep.KINDS["train"].work(**{**FIXED, **options, "epochs": 3, "seeds": 1, "first_seed": 5})
+    one = KINDS["train"].work(**{**FIXED, **options, "epochs": 3, "seeds": 1, "first_seed": 5})
     np.testing.assert_allclose(one["train_cost"][0], many["train_cost"][5], rtol=2e-4)
 
 
@@ -102,7 +105,7 @@ def test_pictures_have_all_seeds_and_their_mean(folder):
     np.testing.assert_allclose(mean, found.best[0].train_cost.mean(0))
     assert isinstance(plot.draw(found), Figure)
     with one_sentence("architecture is '9'"):
-        plot.learning_curves(found, "9")
+        learning_curves(found, "9")
 
 
 def test_the_command_goes_on_and_shows_status_and_pictures(neft, folder, tmp_path):
@@ -141,7 +144,7 @@ def test_bad_command_lines_are_one_sentence(neft, tmp_path, line, words):
 def test_other_data_than_the_sweep_began_with_is_refused(folder, tmp_path):
     place = sweep.Folder.open(folder)
     (source,) = place.plan.data
-    plan = sweep.Plan(specification=place.plan.specification, data={source: "other"}, made=place.plan.made)
+    plan = Plan(specification=place.plan.specification, data={source: "other"}, made=place.plan.made)
     (tmp_path / "x").mkdir()
     plan.save(tmp_path / "x" / "sweep.json")
     with pytest.raises(ValueError, match="is not what this sweep began with"):

@@ -8,8 +8,9 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP
-from neft.training import ExpansionWarning, predict_finite, predict_from_tensors
+from neft.training import ExpansionWarning, predict_from_tensors
 from neft.training._evolve import _descend, _flow
+from neft.training._finite import predict_finite
 from neft.training._hierarchy import Hierarchy
 from neft.training._pairings import correlators, permuted
 from neft.training._response import PARTS, TENSORS, corrections

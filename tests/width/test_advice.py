@@ -226,12 +226,12 @@ def test_bad_input_gets_one_clear_sentence():
         ({"C_W": 1.0}, ("C_b is missing",)),
         ({"C_b": 0.1, "C_W": 0.0}, ("C_W is 0", "greater than 0")),
         ({"point": 1}, ("point is 1", "less than 1")),
-        ({"of": "tahn"}, ("did you mean 'tanh'",)),
-        ({"of": "quadratic"}, ("no critical point", "C_b and C_W must be given")),
-        ({"of": neft.activation(jnp.sign, name="sign", kinks=[(0.0, 0, 2.0)])}, ("jumps", "no NTK")),
+        ({"activation": "tahn"}, ("did you mean 'tanh'",)),
+        ({"activation": "quadratic"}, ("no critical point", "C_b and C_W must be given")),
+        ({"activation": neft.activation(jnp.sign, name="sign", kinks=[(0.0, 0, 2.0)])}, ("jumps", "no NTK")),
     ):
         with one_sentence(*words):
-            advise(**({"of": "tanh", "depth": 3, "width": 8} | arguments))
+            advise(**({"activation": "tanh", "depth": 3, "width": 8} | arguments))
 
 
 def test_signals_that_die_or_explode_say_at_which_layer():

@@ -8,7 +8,8 @@ from helpers import one_sentence
 from scipy import integrate, stats
 
 from neft import MLP, Layer, load
-from neft.width import density, edgeworth, statistics
+from neft.width import density, statistics
+from neft.width._edgeworth import edgeworth
 
 X = np.array([1.0, -0.5, 0.8])
 

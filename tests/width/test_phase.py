@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 import neft
 from neft import plot
 from neft.gaussian import Powers, moment
-from neft.width import PHASES, PhaseDiagram, phase
+from neft.width import PhaseDiagram, phase
 
 
 def names(diagram):
-    return [[PHASES[code] for code in row] for row in diagram.phase]
+    return [[diagram.phases[code] for code in row] for row in diagram.phase]
 
 
 def iterated(name, C_b, C_W, steps):
@@ -88,8 +88,8 @@ def test_without_weights_only_the_bias_is_left():
 def test_the_default_grid_holds_the_points_that_matter():
     found = phase("tanh")
     assert found.phase.shape == (51, 71)
-    assert found.phase[0, np.argmin(np.abs(found.C_W - 1))] == PHASES.index("critical")
-    assert sum(found.share(name) for name in PHASES) == pytest.approx(1)
+    assert found.phase[0, np.argmin(np.abs(found.C_W - 1))] == found.phases.index("critical")
+    assert sum(found.share(name) for name in found.phases) == pytest.approx(1)
     # Along the edge the depth scale is large, whatever the bias.
     edge = np.argmin(np.abs(found.perpendicular - 1), axis=1)
     assert (found.xi_perpendicular[np.arange(51), edge] > 50).all()

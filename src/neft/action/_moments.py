@@ -121,11 +121,6 @@ def _contracted(theta: Parameters, z: Any, m: Any, order: int) -> Any:
     return jnp.stack([jnp.stack(whole), jnp.stack(labelled)])
 
 
-def main_terms(params: Any, data: Any, order: int, numbers: np.ndarray) -> np.ndarray:
-    """s_n J UWⁿ summed over classes for n = 0..order: the notes' main contribution to S_{n+1}."""
-    return numbers[: order + 1] * contracted(params, data, order).sum(axis=1)
-
-
 def sub_terms(name: str, classes: int, hidden: int, features: int) -> int:
     """How many products a monomial's sum runs over when written out, as action note B counts them.
 

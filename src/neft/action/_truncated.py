@@ -206,7 +206,7 @@ def _descended(zero: Parameters, data: Samples, act: Activation, order: int, key
 
 
 @result
-class Flow(Result):
+class TruncatedFlow(Result, formerly="Flow"):
     """Gradient flow dθ/dt = -∇(S_2 + … + S_order): times, |θ|, the truncated action, and whether it runs away.
 
     `escaped` is the time at which |θ| passed `limit` times its start, or None.
@@ -224,7 +224,7 @@ class Flow(Result):
 @float64
 def truncated_flow(
     params: Any, data: Any, order: int, *, activation: Any = "silu", time: float = 1e4, limit: float = 1e3
-) -> Flow:
+) -> TruncatedFlow:
     """The gradient flow of the action truncated at an order from 2 to 4, from given parameters.
 
     >>> theta = dict(U=np.full((2, 1), 0.1), c=np.zeros(2), W=np.full((1, 1), 0.1), b=np.zeros(1))
@@ -258,7 +258,7 @@ def truncated_flow(
     norms = np.linalg.norm(found.y, axis=0)
     # A finite-time blow-up stops the solver before the event does.
     ran = bool(len(found.t_events[0])) or found.status < 0
-    return Flow(
+    return TruncatedFlow(
         order=order,
         time=found.t,
         norm=norms,

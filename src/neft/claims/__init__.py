@@ -4,11 +4,8 @@ A claim is registered with the decorator `claim` on its test function. Verdicts 
 runs the tests, and `save_full` keeps what the long runs found.
 """
 
-from ._claim import FAILED as FAILED
-from ._claim import LEVELS as LEVELS
 from ._claim import VERDICTS as VERDICTS
 from ._claim import Claim as Claim
-from ._claim import Level as Level
 from ._claim import Measurement as Measurement
 from ._full import contradictions as contradictions
 from ._full import full_outcomes as full_outcomes
@@ -18,4 +15,3 @@ from ._ledger import claim as claim
 from ._ledger import ledger as ledger
 from ._outcome import Ledger as Ledger
 from ._outcome import Outcome as Outcome
-from ._registry import Registry as Registry

@@ -11,7 +11,7 @@ from ._older import current_outcome
 class Outcome(Result):
     """One claim, run once: what it states, what was measured, and the verdict.
 
-    `verdict` is one of `VERDICTS`, or `FAILED` when the test raised; then `summary` is the reason. `data` is the
+    `verdict` is one of `VERDICTS`, or "failed" when the test raised; then `summary` is the reason. `data` is the
     checksum of the data set that was used, `command` runs the same test again, and `date` is the day of the test (UTC).
     """
 

@@ -55,7 +55,7 @@ def advise(
     from .._check import one_of
 
     if code is not None:
-        one_of("--code", code, theory.FRAMEWORKS)
+        one_of("--code", code, theory.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
     found = theory.advise(name, depth, width, inputs=inputs, outputs=outputs, q=q, C_b=C_b, C_W=C_W, point=point)

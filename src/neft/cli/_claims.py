@@ -29,7 +29,7 @@ def claims(
     differing = claims.contradictions(ledger)
     if keep:
         for outcome in ledger.outcomes:
-            if outcome.verdict != claims.FAILED:
+            if outcome not in ledger.failed:
                 claims.save_full(outcome)
     emit(ledger, output)
     if ledger.failed or differing:

@@ -10,7 +10,7 @@ from .. import _check
 from .._activation import Activation
 from .._precision import float64
 from .._result import Made
-from ._metric import CoupledNeurons, SeparateNeurons
+from ._metric import CoupledNeurons, Metric, SeparateNeurons
 from ._response import Response, response
 
 Neuron = str | Activation | Callable[[Any], Any] | Response
@@ -27,7 +27,7 @@ def neuron(
     iota: float = 0.0,
     alpha: float = 1.0,
     weights: Any = None,
-) -> SeparateNeurons:
+) -> Metric:
     """g(w) = E[ν(w·x̃) x̃x̃ᵀ], the metric of one neuron (docs/theory/fisher, eq. 1).
 
     Args:
@@ -61,7 +61,7 @@ def nonlinear_layer(
     iota: float = 0.0,
     alpha: float = 1.0,
     weights: Any = None,
-) -> SeparateNeurons:
+) -> Metric:
     """diag[E ν(w_i·x̃) x̃x̃ᵀ], the metric of a layer with independent outputs (docs/theory/fisher, eq. 7).
 
     W has one row per neuron, the bias last: shape (m, d+1). The rest as in `neuron`.
@@ -74,7 +74,7 @@ def nonlinear_layer(
     return _separate("neft.fisher.nonlinear_layer", f"{kind.name} layer", kind, W, x, weights)
 
 
-def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) -> SeparateNeurons:
+def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) -> Metric:
     """diag[E x̃x̃ᵀ, …]/σ², the metric of a linear layer with Gaussian outputs (docs/theory/fisher, eq. 8).
 
     It depends on W, of shape (m, d+1), only by its shape: the number m alone does as well.
@@ -102,7 +102,7 @@ def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) 
 
 
 @float64
-def softmax_layer(W: Any, x: Any, *, weights: Any = None) -> CoupledNeurons:
+def softmax_layer(W: Any, x: Any, *, weights: Any = None) -> Metric:
     """Blocks E[(δ_ij η_i - η_iη_j) x̃x̃ᵀ], η = softmax(Wx̃) (docs/theory/fisher, eq. 9).
 
     Always singular: adding the same vector to every row of W changes no probability. W has shape (m, d+1).
@@ -135,7 +135,7 @@ def two_layers(
     iota: float = 0.0,
     alpha: float = 1.0,
     weights: Any = None,
-) -> CoupledNeurons:
+) -> Metric:
     """The metric of the first of two layers, by what the second one puts out (docs/theory/fisher, eqs. 10-11).
 
         G_ij = E Σ_l c_li c_lj ν_out(c_l·h̃) f'(w_i·x̃) f'(w_j·x̃) x̃x̃ᵀ,    h = f(Wx̃) without noise

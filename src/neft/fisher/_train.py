@@ -123,7 +123,8 @@ def train(
         hidden: the hidden widths.
         activation: of the hidden layers.
         batch_norm: whether batch normalization follows each hidden layer.
-        optimizer: a name of `OPTIMIZERS`, such as "sgd", "adam", "muon", "rngd" or "rngd-published".
+        optimizer: "sgd", "momentum", "nesterov", "adam", "nadam", "rmsprop", "adagrad", "lion", "muon", "rngd" or
+            "rngd-published".
         learning_rate: by default the optimizer's usual one.
         schedule: "constant", or "cosine" to fall to 0 at the end.
         inputs: "raw", "centred" (the training mean taken off) or "white" (see `whiten`); by default what suits the

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..claims import FAILED, VERDICTS, Ledger
+from ..claims import VERDICTS, Ledger
 from ._style import COLOURS, panel, styled
 
 
@@ -11,7 +11,7 @@ from ._style import COLOURS, panel, styled
 def ledger(ledger: Ledger) -> Figure:
     """How many claims got each verdict."""
     figure, axes = panel(f"{len(ledger.outcomes)} claims, level {ledger.level}", "claims", "")
-    names = (*VERDICTS, FAILED)
+    names = (*VERDICTS, "failed")
     counts = [sum(outcome.verdict == name for outcome in ledger.outcomes) for name in names]
     bars = axes.barh(names, counts, color=COLOURS[0])
     axes.bar_label(bars, padding=3)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from ..width import PHASES, Criticality, CriticalPoint, PhaseDiagram
+from ..width import Criticality, CriticalPoint, PhaseDiagram
 from ._style import INK, look, panel, styled
 
 _DEEPEST = 1e3  # layers; a larger ξ is drawn as this one
@@ -65,7 +65,7 @@ def phase(diagram: PhaseDiagram, *, size: tuple[float, float] = (4.8, 3.4)) -> F
         )
     figure, axes = panel(f"Phases of {diagram.activation}", "$C_W$", "$C_b$", size=size)
     axes.grid(False)
-    lost = diagram.phase >= PHASES.index("diverging")
+    lost = diagram.phase >= diagram.phases.index("diverging")
     xi = np.clip(diagram.xi_perpendicular, _SHALLOWEST, _DEEPEST)
     norm = LogNorm(_SHALLOWEST, _DEEPEST)
     # Light where a signal goes deep: cividis keeps its order without colour, and for the colourblind.
@@ -92,7 +92,7 @@ def _areas(axes: Axes, diagram: PhaseDiagram, lost: np.ndarray) -> None:
         chi = np.ma.array(diagram.perpendicular, mask=lost)
         line = axes.contour(*grid, chi, levels=[1.0], colors="white", linewidths=1.6)
         line.set_path_effects([patheffects.withStroke(linewidth=3.0, foreground="black")])
-    for code, name in enumerate(PHASES):
+    for code, name in enumerate(diagram.phases):
         for rotation, extent in ((0, (0.08, 0.22)), (90, (0.25, 0.07))):
             place = _place(diagram.phase == code, extent)
             if place:

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from .._files import writing
-from ._style import settings
+from ._style import INK, settings
 
 _FORMATS = ("svg", "png", "pdf")
 
@@ -23,15 +23,16 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         _write(figure, file, form, fonttype="path", facecolor="white", dpi=200)
 
 
-def svg(figure: Figure, *, salt: str) -> str:
+def svg(figure: Figure, *, salt: str, ink: str = INK) -> str:
     """The figure as the text of an `<svg>` element on a transparent ground, letters kept as letters.
 
-    `salt` goes into the names inside the picture, so that two figures of one page do not share any.
+    `salt` goes into the names inside the picture, so that two figures of one page do not share any; `ink` is the
+    colour of letters and lines.
     """
     file = io.BytesIO()
     _write(figure, file, "svg", fonttype="none", salt=salt, facecolor="none")
     text = file.getvalue().decode()
-    return text[text.index("<svg") :]
+    return text[text.index("<svg") :].replace(INK, ink)
 
 
 def _write(figure: Figure, file: Any, form: str, *, fonttype: str, salt: str = "neft", **options: Any) -> None:

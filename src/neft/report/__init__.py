@@ -5,7 +5,6 @@ A section is a title and functions of a `Context` that return HTML; a new one is
 
 from ._examples import examples as examples
 from ._page import Context as Context
-from ._page import Section as Section
 from ._page import Written as Written
 from ._tables import Table as Table
 from ._tables import tables as tables

@@ -14,13 +14,13 @@ from ..action import (
     ElementStatistics,
     Expansion,
     Fit,
-    Flow,
     QuadraticForm,
     Radius,
     Recovered,
     Sizes,
     Stopping,
     Stops,
+    TruncatedFlow,
 )
 from ._tables import Table, tables
 
@@ -421,8 +421,8 @@ def _boundedness(found: Boundedness) -> tuple[Table, ...]:
     )
 
 
-@tables.register(Flow)
-def _flow(found: Flow) -> tuple[Table, ...]:
+@tables.register(TruncatedFlow)
+def _flow(found: TruncatedFlow) -> tuple[Table, ...]:
     at = np.unique(np.linspace(0, len(found.time) - 1, 10).astype(int))
     end = "stays" if found.escaped is None else f"runs away: |θ| grows {found.limit:g}-fold by t = {found.escaped:.4g}"
     return (

@@ -6,7 +6,6 @@ from html import escape
 from matplotlib.figure import Figure
 
 from .. import plot
-from ..plot import INK
 
 _NAMES = re.compile(r'(\bid="|url\(#|href="#)')
 _SIZES = re.compile(r' (?:width|height)="[^"]*"')
@@ -17,9 +16,9 @@ def figure(drawing: Figure, *, name: str, alt: str, caption: str = "", wide: boo
 
     A `wide` one keeps its size on a narrow page, where it scrolls sideways.
     """
-    opening, rest = plot.svg(drawing, salt=name).split(">", 1)
+    opening, rest = plot.svg(drawing, salt=name, ink="currentColor").split(">", 1)
     # Names inside pictures must differ all over the page; ink takes the colour of text, and size is the style sheet's.
-    rest = _NAMES.sub(rf"\g<1>{name}-", rest).replace(INK, "currentColor")
+    rest = _NAMES.sub(rf"\g<1>{name}-", rest)
     opening = _SIZES.sub("", opening).replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     if wide:

@@ -24,7 +24,7 @@ def claims(context: Context) -> str:
     counts = {name: sum(_verdict(claim, now, kept) == name for claim in every) for name in (*ledger.VERDICTS, _NONE)}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     said = "None were measured for this page, because of --quick." if context.quick else _said(now)
-    failed = [o for o in now.values() if o.verdict == ledger.FAILED]
+    failed = [o for o in now.values() if o.verdict not in ledger.VERDICTS]
     by_source = "".join(
         table(_table(source, [claim for claim in every if claim.source == source], now, kept), kind="records")
         for source in dict.fromkeys(claim.source for claim in every)
@@ -55,7 +55,7 @@ def _said(now: dict[str, Outcome]) -> str:
 def _verdict(claim: Claim, now: dict[str, Outcome], kept: dict[str, Outcome]) -> str:
     # The full test weighs more.
     outcome = kept.get(claim.id) or now.get(claim.id)
-    return _NONE if outcome is None or outcome.verdict == ledger.FAILED else outcome.verdict
+    return _NONE if outcome is None or outcome.verdict not in ledger.VERDICTS else outcome.verdict
 
 
 def _measured(every: tuple[Claim, ...], kept: dict[str, Outcome]) -> dict[str, Outcome]:

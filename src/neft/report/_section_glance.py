@@ -66,7 +66,7 @@ def _critical(of: Subject) -> str:
     uneven = len(set(net.C_b[1:])) > 1 or len(set(net.C_W[1:])) > 1
     last = " (those of its last layer; layers differ)" if uneven else ""
     found = width.phase(net.activation, C_b=[C_b], C_W=[C_W], tolerance=_NEAR)
-    phase, K_star = width.PHASES[int(found.phase[0, 0])], float(found.K_star[0, 0])
+    phase, K_star = found.phases[int(found.phase[0, 0])], float(found.K_star[0, 0])
     xi = float(found.xi_perpendicular[0, 0])
     at = f"C_b = {C_b:.4g} and C_W = {C_W:.4g}{last}"
     if phase == "critical":

@@ -3,7 +3,6 @@
 import numpy as np
 
 from ..width import (
-    PHASES,
     Advice,
     Asymptotics,
     Comparison,
@@ -165,7 +164,7 @@ def _asymptotics(found: Asymptotics) -> tuple[Table, ...]:
 
 @tables.register(PhaseDiagram)
 def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
-    shares = ((name, diagram.share(name)) for name in PHASES)
+    shares = ((name, diagram.share(name)) for name in diagram.phases)
     areas = Table(
         title=f"Phases of {diagram.activation}",
         columns=("phase", "share of the grid"),
@@ -180,7 +179,7 @@ def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
         for j in _spread(len(diagram.C_W), 8):
             numbers = ("K_star", "perpendicular", "parallel", "xi_perpendicular", "xi_parallel")
             cells = [f"{getattr(diagram, name)[i, j]:.6g}" for name in numbers]
-            rows.append((f"{diagram.C_b[i]:.6g}", f"{diagram.C_W[j]:.6g}", PHASES[diagram.phase[i, j]], *cells))
+            rows.append((f"{diagram.C_b[i]:.6g}", f"{diagram.C_W[j]:.6g}", diagram.phases[diagram.phase[i, j]], *cells))
     samples = Table(
         title="At some points of the grid",
         columns=("C_b", "C_W", "phase", "K*", "χ_⊥", "χ_∥", "ξ_⊥", "ξ_∥"),

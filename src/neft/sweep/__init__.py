@@ -2,16 +2,10 @@
 
 from . import _others as _others
 from . import _train as _train
-from ._finished import Finished as Finished
 from ._folder import Folder as Folder
-from ._folder import Plan as Plan
-from ._registry import KINDS as KINDS
-from ._registry import Kind as Kind
 from ._registry import kind as kind
 from ._run import run as run
-from ._specification import Configuration as Configuration
 from ._specification import Specification as Specification
-from ._specs import SPECS as SPECS
 from ._specs import spec as spec
 from ._status import Status as Status
 from ._status import status as status

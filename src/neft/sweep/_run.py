@@ -55,7 +55,7 @@ def run(
     >>> work = sweep.kind("double", headline="y")(lambda *, x: {"y": 2 * x})
     >>> run(Specification(kind="double", fixed={}, grid={"x": [1, 2]}), tempfile.mkdtemp()).done
     2
-    >>> del sweep.KINDS["double"]
+    >>> del sweep._registry.KINDS["double"]
     """
     workers = _check.integer("workers", workers, at_least=1)
     if scheduler is not None and workers > 1:

@@ -32,7 +32,7 @@ class Specification(Result):
     """The kind of work, what is the same in all configurations, and what varies.
 
     Attributes:
-        kind: a name of `KINDS`.
+        kind: of work: "train", "check", "fit", "action", or one's own (see `neft.sweep.kind`).
         fixed: keywords and their values.
         grid: keywords and the list of values of each; every combination is run.
         cases: further grids, of which each combination of `grid` is run with one after the other (an optimizer with

@@ -14,7 +14,7 @@ _OLDER = {"seed003": "sun-nielsen"}
 
 
 def spec(source: str | os.PathLike[str]) -> Specification:
-    """The specification of a name in `SPECS` or in a TOML file.
+    """The specification in a TOML file, or one that comes with neft: "quick" or "sun-nielsen".
 
     >>> spec("quick").kind
     'train'

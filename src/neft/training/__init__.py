@@ -8,7 +8,6 @@ from ._evolve import Evolution as Evolution
 from ._evolve import evolve as evolve
 from ._finite import ExpansionWarning as ExpansionWarning
 from ._finite import FinitePrediction as FinitePrediction
-from ._finite import predict_finite as predict_finite
 from ._finite import predict_from_tensors as predict_from_tensors
 from ._forecast import Forecast as Forecast
 from ._forecast import forecast as forecast

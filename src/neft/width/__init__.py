@@ -13,8 +13,6 @@ from ._critical import critical as critical
 from ._critical import susceptibilities as susceptibilities
 from ._edgeworth import Density as Density
 from ._edgeworth import density as density
-from ._edgeworth import edgeworth as edgeworth
-from ._initializers import FRAMEWORKS as FRAMEWORKS
 from ._initializers import initializer_code as initializer_code
 from ._interpretation import Interpretation as Interpretation
 from ._interpretation import interpret as interpret
@@ -23,12 +21,9 @@ from ._kernel_pairs import Kernel as Kernel
 from ._kernel_pairs import pair_kernel as pair_kernel
 from ._one_input import Rates as Rates
 from ._one_input import Tensors as Tensors
-from ._one_input import first_layer as first_layer
 from ._one_input import flow as flow
-from ._one_input import next_layer as next_layer
 from ._parameterization import Parameterization as Parameterization
 from ._parameterization import parameterize as parameterize
-from ._phase import PHASES as PHASES
 from ._phase import PhaseDiagram as PhaseDiagram
 from ._phase import phase as phase
 from ._shares import equal_shares as equal_shares

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ from .._precision import float64
 from .._result import Made, Result, result
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
-from ._initializers import initializer_code
+from ._initializers import FRAMEWORKS, initializer_code
 from ._interpretation import DEEPEST
 from ._one_input import Rates, Tensors, first_layer
 from ._parameterization import Parameterization, parameterize
@@ -62,6 +62,7 @@ class Advice(Result):
         verdict: "fine" (strength below 0.1), "strained", or "too deep" (1 or more, or more than 5 ξ layers).
         curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
             rates balanced at each.
+        frameworks: those that `code` can write.
     """
 
     activation: str
@@ -96,6 +97,7 @@ class Advice(Result):
     curve_ntk: Float[np.ndarray, " depths"]
     curve_strength: Float[np.ndarray, " depths"]
     made: Made
+    frameworks: ClassVar[tuple[str, ...]] = FRAMEWORKS
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The phase diagram in (C_b, C_W): what becomes of a signal in a deep network (docs/theory/width, eqs. 67-69)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,6 +40,7 @@ class PhaseDiagram(Result):
         xi_perpendicular: ξ_⊥ = 1/|ln χ_⊥|, the number of layers over which a difference of two inputs changes e-fold.
         xi_parallel: the same for a change of K.
         points: the critical points of the activation.
+        phases: the names of the phases, so that `phases[code]` says what a code in `phase` means.
     """
 
     activation: str
@@ -53,6 +54,7 @@ class PhaseDiagram(Result):
     xi_parallel: Float[np.ndarray, "biases weights"]
     points: tuple[CriticalPoint, ...]
     made: Made
+    phases: ClassVar[tuple[str, ...]] = PHASES
 
     def share(self, name: str) -> float:
         """The part of the grid in a phase, by its name."""
@@ -75,7 +77,7 @@ def phase(
         tolerance: the distance of χ_⊥ from 1 that counts as critical.
 
     >>> found = phase("tanh", C_b=[0.0, 0.5], C_W=[0.5, 1.0, 3.0])
-    >>> [[PHASES[code] for code in row] for row in found.phase]
+    >>> [[found.phases[code] for code in row] for row in found.phase]
     [['ordered', 'critical', 'chaotic'], ['ordered', 'ordered', 'chaotic']]
     """
     act = _activation(activation)
