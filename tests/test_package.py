@@ -1,5 +1,6 @@
 import ast
 import functools
+import inspect
 import re
 import subprocess
 import sys
@@ -221,6 +222,35 @@ def test_an_import_upwards_is_found(package, program, wrong):
 )
 def test_a_private_name_of_another_folder_is_found(package, program, wrong):
     assert private(ast.parse(program), package) == wrong
+
+
+def exported(name):
+    """What a folder's `__init__` exports, by name, without modules."""
+    module = getattr(neft, name)
+    names = [alias.asname for node in nodes(PACKAGE / name / "__init__.py", ast.ImportFrom) for alias in node.names]
+    return {alias: getattr(module, alias) for alias in names if alias and not alias.startswith("_")}
+
+
+@pytest.mark.parametrize("name", [name for name in ORDER if name != "cli"])
+def test_a_thing_has_one_name_among_the_arguments(name):
+    others = {"of", "act", "sigma", "rate", "lr", "step_size", "rng", "prng", "subset", "tol", "n_draws"}
+    made = lambda value: isinstance(value, type) and issubclass(value, neft.Result)  # noqa: E731
+    functions = {f"{name}.{alias}": value for alias, value in exported(name).items() if callable(value)}
+    functions |= {
+        f"{owner}.{method}": value
+        for owner, cls in functions.items()
+        if isinstance(cls, type)
+        for method, value in vars(cls).items()
+        if inspect.isfunction(value) and not method.startswith("_")
+    }
+    assert not {owner for owner, f in functions.items() if not made(f) and set(arguments(f)) & others}
+
+
+def arguments(function):
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:  # warnings and errors have none that Python knows
+        return {}
 
 
 def test_nobody_imports_the_internals_of_jax():

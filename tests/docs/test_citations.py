@@ -36,7 +36,7 @@ STILL_UNDERSTOOD = {
     "CHANGELOG.md",
     "src/neft/claims/_older.py",
     "src/neft/claims/_sweep.py",
-    "src/neft/sweep/_specs.py",
+    "src/neft/sweep/_specification.py",
     "tests/claims/test_older.py",
     "tests/sweep/test_claims.py",
     "tests/sweep/test_sweep.py",

@@ -15,7 +15,7 @@ from helpers import one_sentence
 from neft import _files, load, sweep
 from neft.sweep import _locks
 from neft.sweep._cluster import TLS
-from neft.sweep._specs import SPECS
+from neft.sweep._specification import SPECS
 
 from . import toy
 
@@ -77,18 +77,18 @@ def test_a_file_is_read(tmp_path):
 
 
 def test_a_name_of_before_still_names_its_specification(tmp_path, monkeypatch):
-    assert "seed003" not in SPECS and sweep.spec("seed003") == sweep.spec("sun-nielsen")
+    assert "seed003" not in SPECS and sweep.Specification.read("seed003") == sweep.Specification.read("sun-nielsen")
     # Begun under one name and resumed under the other, as `neft sweep` does it; the work itself needs data.
     monkeypatch.setattr("neft.sweep._run.here", lambda place, callback: None)
     monkeypatch.setattr("neft.sweep._folder.checksum", lambda values: None)
     for name in ("seed003", "sun-nielsen"):
         sweep.run(name, tmp_path)
-    assert sweep.Folder.open(tmp_path).plan.specification == sweep.spec("sun-nielsen")
+    assert sweep.Folder.open(tmp_path).plan.specification == sweep.Specification.read("sun-nielsen")
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_specifications_inside_the_package_are_complete(name):
-    configurations = sweep.spec(name).configurations()
+    configurations = sweep.Specification.read(name).configurations()
     assert len(configurations) >= 8 and {c.values["optimizer"] for c in configurations} >= {"sgd", "adam", "rngd"}
     assert {(tuple(c.values["hidden"]), c.values["batch_norm"]) for c in configurations} == {
         ((n,) * 3, normed) for n in (80, 100) for normed in (False, True)

@@ -17,7 +17,6 @@ from ._fit import loss_of as loss_of
 from ._moments import Moments as Moments
 from ._moments import contracted as contracted
 from ._moments import moments as moments
-from ._moments import sub_terms as sub_terms
 from ._ray import ray as ray
 from ._ray import taylor as taylor
 from ._resum import Recovered as Recovered

@@ -12,7 +12,7 @@ from .._precision import float64
 from .._result import Made, Result, result
 from ._expand import describe, expand
 from ._model import Parameters, parameters, samples, smooth_at_zero
-from ._moments import moments, sub_terms
+from ._moments import moments
 
 
 @result
@@ -32,6 +32,17 @@ class Domination(Result):
     count: dict[str, int]
     draws: int
     made: Made
+
+    @staticmethod
+    def sub_terms(name: str, classes: int, hidden: int, features: int) -> int:
+        """How many products a monomial's sum runs over when written out, as action note B counts them.
+
+        >>> [f"{Domination.sub_terms(name, 10, 2048, 1024):.2g}" for name in ("ccc", "Ubc", "UWc", "UWb", "UWW")]
+        ['1e+03', '2e+05', '2.1e+08', '2.1e+07', '2.1e+10']
+        """
+        letters = {letter: name.count(letter) for letter in "UWbc"}
+        # Each U brings a class and a hidden unit of its own, each W an input, each c a class.
+        return classes ** (letters["U"] + letters["c"]) * hidden ** letters["U"] * features ** letters["W"]
 
 
 @float64
@@ -63,7 +74,7 @@ def domination(
         spread={name: float(values.std()) for name, values in sizes.items()},
         random_share={name: float(np.mean([terms[name].share for terms in found])) for name in trained},
         alignment={name: abs(term.value) / mean[name] if mean[name] else 0.0 for name, term in trained.items()},
-        count={name: sub_terms(name, theta.classes, theta.hidden, theta.features) for name in trained},
+        count={name: Domination.sub_terms(name, theta.classes, theta.hidden, theta.features) for name in trained},
         draws=draws,
         made=Made.by("neft.action.domination", specification=describe(theta, data, act) | {"draws": draws}, key=key),
     )

@@ -119,14 +119,3 @@ def _contracted(theta: Parameters, z: Any, m: Any, order: int) -> Any:
         labelled.append((projected * own).sum(axis=0))
         power = power * x if n < order else power
     return jnp.stack([jnp.stack(whole), jnp.stack(labelled)])
-
-
-def sub_terms(name: str, classes: int, hidden: int, features: int) -> int:
-    """How many products a monomial's sum runs over when written out, as action note B counts them.
-
-    >>> [f"{sub_terms(name, 10, 2048, 1024):.2g}" for name in ("ccc", "Ubc", "UWc", "UWb", "UWW")]
-    ['1e+03', '2e+05', '2.1e+08', '2.1e+07', '2.1e+10']
-    """
-    letters = {letter: name.count(letter) for letter in "UWbc"}
-    # Each U brings a class and a hidden unit of its own, each W an input, each c a class.
-    return classes ** (letters["U"] + letters["c"]) * hidden ** letters["U"] * features ** letters["W"]

@@ -52,7 +52,7 @@ def _found(level: Level) -> _Found:
     if level == "quick":
         with tempfile.TemporaryDirectory() as folder:
             return _read(_quick(), Path(folder) / "sweep")
-    return _read(sweep.spec("sun-nielsen"), _kept())
+    return _read(sweep.Specification.read("sun-nielsen"), _kept())
 
 
 def _kept() -> Path:

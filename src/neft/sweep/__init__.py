@@ -6,7 +6,6 @@ from ._folder import Folder as Folder
 from ._registry import kind as kind
 from ._run import run as run
 from ._specification import Specification as Specification
-from ._specs import spec as spec
 from ._status import Status as Status
 from ._status import status as status
 from ._summary import Best as Best

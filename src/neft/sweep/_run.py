@@ -151,8 +151,6 @@ def _forget_failures(place: Folder) -> None:
 
 
 def _read(specification: Any) -> Specification:
-    from ._specs import spec
-
     if isinstance(specification, Specification):
         return specification
-    return spec(specification)
+    return Specification.read(specification)

@@ -123,7 +123,7 @@ def predict_from_tensors(
     steps: Any = None,
     learning_rate: float | None = None,
 ) -> FinitePrediction:
-    """What `predict_finite` gives, from tensors of the output layer of one's own, such as estimated ones.
+    """What `predict` gives at order 1, from tensors of the output layer of one's own, such as estimated ones.
 
     Args:
         tensors: K, Theta, K1, Theta1 of shape (N+M, N+M) and A, B, D, F, P, Q, R, S, T, U of shape (N+M,)*4 over
