@@ -44,7 +44,7 @@ def test_given_parameters_are_expanded_drawn_and_saved(own, tmp_path):
 @pytest.mark.slow
 def test_a_classifier_is_trained_and_expanded(own, tmp_path):
     line = ("action", own / "data.npz", "--preprocess", "none", "--hidden", "4", "--epochs", "2", "--split", "train")
-    done = run(*line, "--resume", tmp_path / "r.npz", "--plot", tmp_path / "a.png")
+    done = run(*line, "--checkpoint", tmp_path / "r.npz", "--plot", tmp_path / "a.png")
     assert done.exit_code == 0, done.stderr
     assert "rms U" in done.stdout and (tmp_path / "r.npz").exists()
 

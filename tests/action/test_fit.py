@@ -41,14 +41,14 @@ def test_a_file_that_calls_the_learning_rate_rate_still_loads(tmp_path):
 def test_a_training_that_was_begun_with_rate_is_resumed(blobs, tmp_path):
     options = {"hidden": 4, "learning_rate": 0.01, "batch": 64, "key": jax.random.key(3)}
     path = tmp_path / "fit.npz"
-    action.fit(*blobs, epochs=1, resume=path, **options)
+    action.fit(*blobs, epochs=1, checkpoint=path, **options)
     with np.load(path, allow_pickle=False) as archive:
         arrays = dict(archive)
     header = json.loads(str(arrays.pop("header")))
     header["specification"]["rate"] = header["specification"].pop("learning_rate")
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
     np.testing.assert_array_equal(
-        action.fit(*blobs, epochs=2, resume=path, **options).U, action.fit(*blobs, epochs=2, **options).U
+        action.fit(*blobs, epochs=2, checkpoint=path, **options).U, action.fit(*blobs, epochs=2, **options).U
     )
 
 
@@ -66,15 +66,15 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(blobs, tmp_p
     options = {"hidden": 8, "learning_rate": 0.01, "batch": 64, "key": jax.random.key(3)}
     whole = action.fit(*blobs, epochs=4, **options)
     path = tmp_path / "run.npz"
-    action.fit(*blobs, epochs=2, resume=path, **options)
-    resumed = action.fit(*blobs, epochs=4, resume=path, **options)
+    action.fit(*blobs, epochs=2, checkpoint=path, **options)
+    resumed = action.fit(*blobs, epochs=4, checkpoint=path, **options)
     np.testing.assert_array_equal(whole.U, resumed.U)
     np.testing.assert_array_equal(whole.training_loss, resumed.training_loss)
     with one_sentence("another training"):
-        action.fit(*blobs, epochs=2, resume=path, **{**options, "hidden": 9})
+        action.fit(*blobs, epochs=2, checkpoint=path, **{**options, "hidden": 9})
     path.write_bytes(b"nothing")
     with one_sentence("not a file"):
-        action.fit(*blobs, epochs=2, resume=path, **options)
+        action.fit(*blobs, epochs=2, checkpoint=path, **options)
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_bad_options_are_refused_in_one_sentence(blobs):
         action.fit(*blobs, hidden=0)
     with one_sentence("learning_rate"):
         action.fit(*blobs, learning_rate=0.0)
-    with one_sentence("resume"):
-        action.fit(*blobs, resume="run.json")
+    with one_sentence("checkpoint"):
+        action.fit(*blobs, checkpoint="run.json")
     with one_sentence("evaluation is missing"):
         action.fit((np.ones((4, 2)), [0, 1, 0, 1]))
 

@@ -69,7 +69,7 @@ def test_the_blocks_are_averages_over_the_layer_below():
     [
         (("activation", "relu"), lambda: fisher.joint(WEIGHTS, X, activation="relu")),
         (("layer 2", "(any, 3)"), lambda: fisher.joint([WEIGHTS[0], np.ones((2, 5))], X)),
-        (("weights is empty",), lambda: fisher.joint([], X)),
+        (("layers is empty",), lambda: fisher.joint([], X)),
         (("17 units",), lambda: fisher.joint([np.ones((17, 3))], X)),
         (("states together",), lambda: fisher.joint([np.ones((12, 3)), np.ones((12, 13))], X)),
     ],

@@ -29,7 +29,7 @@ def test_densities_of_draws_are_densities(stats):
     axes = plot.output_distribution(width.density(stats), values).axes[0]
     x, y = axes.containers[0].lines[0].get_data()
     assert abs(np.sum(y) * np.diff(x).min() - 1) < 0.01
-    axes = plot.ntk_distribution(values + 5, 5.0, 0.5, 4.9).axes[0]
+    axes = plot.ntk_distribution(values + 5, mean=5.0, spread=0.5, infinite=4.9).axes[0]
     x, y = axes.lines[[line.get_label() for line in axes.lines].index("predicted mean and spread")].get_data()
     assert abs(np.trapezoid(y, x) - 1) < 1e-6 and abs(x[np.argmax(y)] - 5) < 0.05
 

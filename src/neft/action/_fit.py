@@ -73,7 +73,7 @@ def fit(
     learning_rate: float = 1e-3,
     optimizer: optax.GradientTransformation | None = None,
     key: Array | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """The classifier f = Uσ(Wz+b)+c trained on -ln softmax_m f, stopped when the evaluation loss no longer falls.
 
@@ -88,7 +88,7 @@ def fit(
         learning_rate: of Adam; not used with an `optimizer`.
         optimizer: an optax transformation.
         key: of the initial parameters and the order of samples (default: key 0).
-        resume: an .npz file that is written after each epoch, whole or not at all, and read first if it is there.
+        checkpoint: an .npz file that is written after each epoch, whole or not at all, and read first if it is there.
 
     >>> import neft
     >>> data = neft.data.load("fashion-mnist", "test", preprocess="pool(49)+global", full=False)
@@ -117,9 +117,9 @@ def fit(
     theta = start(first, train, hidden)
     state: Any = (theta, transform.init(theta), theta, key)
     history = _history(theta, train, test, act)
-    path = None if resume is None else Path(resume)
+    path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.suffix != ".npz":
-        raise ValueError(f"resume is {str(path)!r}, but must end in .npz.")
+        raise ValueError(f"checkpoint is {str(path)!r}, but must end in .npz.")
     if path is not None and path.exists():
         state, history = _read(path, state, specification)
     step = _epoch(act, transform, min(batch, len(train.m)))
@@ -269,9 +269,9 @@ def _read(path: Path, state: Any, specification: dict) -> tuple[Any, dict]:
             found = [jnp.asarray(archive[f"leaf_{i}"]) for i in range(len(leaves))]
             key = jax.random.wrap_key_data(jnp.asarray(archive["key"]))
     except Exception:  # zipfile, NumPy and json raise many kinds for a damaged file
-        raise ValueError(f"resume is {str(path)!r}, which is not a file that fit has written.") from None
+        raise ValueError(f"checkpoint is {str(path)!r}, which is not a file that fit has written.") from None
     # 0.1 called the learning rate "rate" at first.
     written = {"learning_rate" if name == "rate" else name: v for name, v in header["specification"].items()}
     if written != specification or [f.shape for f in found] != [jnp.shape(l) for l in leaves]:
-        raise ValueError(f"resume is {str(path)!r}, which was written by another training; choose another file.")
+        raise ValueError(f"checkpoint is {str(path)!r}, which was written by another training; choose another file.")
     return (*jax.tree.unflatten(structure, found), key), header["history"]

@@ -30,8 +30,9 @@ def action(
         Path | None,
         typer.Option("--params", help="Expand at these: an .npz of U, c, W, b, or a saved fit.", show_default=False),
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option("--resume", help="An .npz file to resume training from.", show_default=False)
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="An .npz file to resume from, written during training.", show_default=False),
     ] = None,
     split: Annotated[str, typer.Option("--split", help="The samples to expand on: train or test.")] = "test",
     stops: Annotated[
@@ -62,7 +63,13 @@ def action(
     theta: Any
     if params is None:
         test = sample if sample.split != train.split else None
-        options: Any = {"hidden": hidden, "activation": activation, "epochs": epochs, "key": key, "resume": resume}
+        options: Any = {
+            "hidden": hidden,
+            "activation": activation,
+            "epochs": epochs,
+            "key": key,
+            "checkpoint": checkpoint,
+        }
         theta = action.fit(train, test, **options)
     else:
         theta = _given(params)

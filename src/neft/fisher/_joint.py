@@ -37,11 +37,11 @@ class Joint(Result):
 
 
 @float64
-def joint(weights: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: bool = False) -> Joint:
+def joint(layers: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: bool = False) -> Joint:
     """The joint Fisher matrix of a network of Bernoulli units, by enumeration (docs/theory/fisher, eq. 12).
 
     Args:
-        weights: one array of shape (n_l, n_{l-1}+1) for each layer, the bias last.
+        layers: the weights, one array of shape (n_l, n_{l-1}+1) for each layer, the bias last.
         x: one input of shape (n_0,) or many of shape (N, n_0), which count alike.
         activation: "tanh" (units ±1) or "sigmoid" (units 0/1).
         softmax: whether the last layer is one choice among n_L classes instead of n_L units.
@@ -51,7 +51,7 @@ def joint(weights: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: 
     """
     _check.one_of("activation", activation, tuple(_STATES))
     x = np.atleast_2d(_check.array("x", x, ndim=(1, 2)))
-    layers = _layers(weights, x.shape[1])
+    layers = _layers(layers, x.shape[1])
     states = [_states(activation, len(W)) for W in layers]
     if softmax:
         states[-1] = np.eye(len(layers[-1]))
@@ -87,13 +87,13 @@ def joint(weights: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: 
     )
 
 
-def _layers(weights: Sequence[Any], fan_in: int) -> list[np.ndarray]:
+def _layers(given: Sequence[Any], fan_in: int) -> list[np.ndarray]:
     layers = []
-    for l, W in enumerate(weights, start=1):
+    for l, W in enumerate(given, start=1):
         layers.append(_check.array(f"weights of layer {l}", W, shape=(None, fan_in + 1)))
         fan_in = len(layers[-1])
     if not layers:
-        raise ValueError("weights is empty, but must hold one array for each layer.")
+        raise ValueError("layers is empty, but must hold one array for each layer.")
     return layers
 
 

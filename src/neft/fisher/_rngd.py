@@ -21,7 +21,7 @@ INPUTS = ("white", "running")
 INVERSES = ("products", "outside")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """The choices that make RNGD; `rngd` describes them."""
 

@@ -44,7 +44,9 @@ def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outp
 
 
 @styled
-def ntk_distribution(values: Float[np.ndarray, "draws outputs"], mean: float, spread: float, infinite: float) -> Figure:
+def ntk_distribution(
+    values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float, infinite: float
+) -> Figure:
     """Drawn diagonal elements of the NTK with two standard errors, over a Gaussian of predicted mean and spread."""
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
     reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))

@@ -136,7 +136,7 @@ def distributions(context: Context) -> str:
         mean = Theta + float(stats.Theta1[-1]) / n if stats.tensors.get("Theta1") is not None else Theta
         pieces.append(
             figure(
-                plot.ntk_distribution(found.ntk, mean, spread, Theta),
+                plot.ntk_distribution(found.ntk, mean=mean, spread=spread, infinite=Theta),
                 name="ntk",
                 alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and a Gaussian "
                 "of the predicted mean and spread",
