@@ -24,12 +24,12 @@ def name_of(path):
 
 
 @functools.cache
-def walked(path):
-    return tuple(ast.walk(ast.parse(path.read_text())))
+def tree_of(path):
+    return ast.parse(path.read_text())
 
 
 def nodes(path, *kinds):
-    return [node for node in walked(path) if isinstance(node, kinds)]
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, kinds)]
 
 
 def package_of(path):
@@ -172,13 +172,13 @@ def test_every_folder_has_its_place_in_the_order():
 def test_folders_import_only_those_below_them():
     # The front door is above all, and `load` finds the type of a result through it.
     inside = [path for path in SOURCES if name_of(path) not in {"__init__.py", "_result.py"}]
-    found = {name_of(path): upwards(ast.parse(path.read_text()), package_of(path)) for path in inside}
+    found = {name_of(path): upwards(tree_of(path), package_of(path)) for path in inside}
     assert not {path: names for path, names in found.items() if names}
 
 
 def test_folders_take_public_names_of_each_other():
     inside = [path for path in SOURCES if path != PACKAGE / "__init__.py"]
-    found = {name_of(path): private(ast.parse(path.read_text()), package_of(path)) for path in inside}
+    found = {name_of(path): private(tree_of(path), package_of(path)) for path in inside}
     assert not {path: names for path, names in found.items() if names}
 
 
@@ -227,7 +227,7 @@ def test_nobody_imports_the_internals_of_jax():
     internal = re.compile(r"jax\.(core|interpreters|_src)\b")
     for path in SOURCES:
         attributes = (ast.unparse(node) for node in nodes(path, ast.Attribute))
-        names = (*imported(ast.parse(path.read_text()), package_of(path)), *attributes)
+        names = (*imported(tree_of(path), package_of(path)), *attributes)
         assert not [name for name in names if internal.match(name)], name_of(path)
 
 
@@ -239,12 +239,12 @@ def test_nothing_runs_code_from_a_file():
             assert ast.unparse(call.func) not in runs, name_of(path)
             for keyword in call.keywords:
                 assert keyword.arg != "allow_pickle" or ast.unparse(keyword.value) == "False", name_of(path)
-        names = imported(ast.parse(path.read_text()), package_of(path))
+        names = imported(tree_of(path), package_of(path))
         assert not {name.split(".")[0] for name in names} & loaders, name_of(path)
 
 
 def test_the_rules_look_at_all_of_the_source():
     found = {name_of(path) for path in SOURCES}
     assert {"_network.py", "_result.py", "gaussian/_one.py", "cli/_app.py"} <= found and len(found) > 40
-    network = ast.parse((PACKAGE / "_network.py").read_text())
+    network = tree_of(PACKAGE / "_network.py")
     assert {"neft._check", "neft._activation.Activation"} <= set(imported(network, "neft"))

@@ -309,6 +309,7 @@ def test_headlines_of_any_kind(tmp_path):
     np.testing.assert_array_equal(found.numbers, means)
 
 
+@pytest.mark.slow
 def test_two_runs_share_a_folder(tmp_path):
     program = [sys.executable, TOY, tmp_path / "shared"]
     runs = [subprocess.Popen(program, stdout=subprocess.PIPE, text=True) for _ in range(2)]

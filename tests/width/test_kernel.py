@@ -193,6 +193,7 @@ def _inputs():
     return x
 
 
+@pytest.mark.slow
 def test_float32_keeps_its_digits_at_depth_sixteen_also_next_to_the_diagonal():
     x = _inputs()
     single, double = kernel(DEEP, x), kernel(DEEP, x.astype(np.float64))

@@ -112,6 +112,7 @@ def test_kinked_inputs_that_depth_aligns_keep_their_theta1():
     assert (np.abs(np.diff(ratios, 3)) < 2e-5).all() and (ratios > 0.8).all() and (ratios < 0.9).all()
 
 
+@pytest.mark.slow
 def test_collinear_inputs_of_a_network_without_biases_scale():
     # relu(cz) = c relu(z): every tensor of inputs x, 2x is the one-input tensor times powers of 2.
     net = MLP((3, 8, 6, 2), "relu", C_W=2.0, lambda_b=0.0, lambda_W=0.7)
