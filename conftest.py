@@ -64,6 +64,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["compiled"] = dict(_compiled)
 
 
+@pytest.hookimpl(optionalhook=True)  # xdist's
 def pytest_testnodedown(node, error) -> None:
     """Counts of a worker that ended."""
     for name, value in getattr(node, "workeroutput", {}).get("compiled", {}).items():
