@@ -13,7 +13,7 @@ import pytest
 from helpers import one_sentence
 
 from neft import _files, load, sweep
-from neft.sweep import _locks
+from neft.sweep import _locks, _registry
 from neft.sweep._cluster import TLS
 
 from . import toy
@@ -164,6 +164,25 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(tmp_path):
     # Also without the log, which a user may delete.
     (tmp_path / "log.jsonl").unlink()
     assert sweep.status(tmp_path).reasons == ended.reasons
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({"y": float("nan")}, "returned nan for y"),
+        ({"y": np.array([1.0, np.inf])}, "returned inf for y"),
+        ({"y": {"a": 1}}, "returned dict for y"),
+        ({"y": None}, "returned NoneType for y"),
+        ({"y": [[1], [1, 2]]}, "returned list for y"),
+        (3.0, "returned float"),
+        (None, "returned NoneType"),
+    ],
+)
+def test_what_is_no_number_is_a_failure_with_a_reason(tmp_path, monkeypatch, returned, words):
+    monkeypatch.setitem(_registry.KINDS, "odd", _registry.Kind("odd", lambda *, x: returned, "y"))
+    ended = sweep.run(sweep.Specification(kind="odd", fixed={}, grid={"x": [1]}), tmp_path)
+    (reason,) = ended.reasons.values()
+    assert (ended.done, ended.failed) == (0, 1) and words in reason and "'odd'" in reason
 
 
 def test_an_interruption_loses_one_configuration(tmp_path, monkeypatch):

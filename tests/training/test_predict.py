@@ -235,6 +235,12 @@ def test_bad_input_gets_one_clear_sentence():
         training.predict_from_kernels(K[:, :6], THETA, Y)
     with one_sentence("must be symmetric"):
         training.predict_from_kernels(K, np.triu(THETA), Y)
+    with one_sentence("K has the eigenvalue -1"):
+        training.predict_from_kernels(-np.eye(len(K)), THETA, Y)
+    with one_sentence("Theta has the eigenvalue -0.01"):
+        training.predict_from_kernels(K, np.diag([1.0] * (len(K) - 1) + [-0.01]), Y)
+    with one_sentence("K has the eigenvalue -1"):
+        training.nngp_from_kernel(-np.eye(len(K)), Y)
     with one_sentence("noise has shape (3,)"):
         training.nngp(NET, X, Y, TEST, noise=np.ones(3))
     with one_sentence("noise holds -1"):
