@@ -101,7 +101,7 @@ def _draw(net: "neft.MLP", draws: int, seed: int, K: float) -> OutputDraws:
     ]
     if not np.isfinite(z).all():
         raise ValueError(
-            f"outputs of drawn networks overflow float32, their variance is K = {K:g}: take a smaller C_W."
+            f"outputs of drawn networks overflow float32, their variance is {K:g}: take a smaller C_W."
         )
     # Outputs of one draw share their hidden layers, so a draw counts once.
     squares = (z**2).mean(axis=1)

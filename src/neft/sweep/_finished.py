@@ -87,7 +87,7 @@ def _numbers(kind: str, name: Any, value: Any) -> np.ndarray:
         array = np.empty((), object)
     if array.dtype.kind not in "biufU":
         raise ValueError(
-            f"kind {kind!r} returned {type(value).__name__} for {name}, but must return numbers, texts or arrays of them."
+            f"kind {kind!r} returned {type(value).__name__} for {name}, but must return numbers, texts or arrays."
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(
