@@ -88,9 +88,7 @@ def power_law(size: Sequence[int], loss: Any) -> tuple[float, float, float]:
     x = _check.array("size", size, ndim=1, at_least=0.0)
     y = _check.array("loss", loss, shape=(len(x),))
     if (x == 0).any() or len(np.unique(x)) < 3:
-        raise ValueError(
-            f"size is {x.tolist()}, but must hold three different sizes above 0 or more."
-        )
+        raise ValueError(f"size is {x.tolist()}, but must hold three different sizes above 0 or more.")
     if np.ptp(y) <= 1e-12 * np.abs(y).max():
         raise ValueError(f"loss is {y[0]:g} at every size, which no exponent describes.")
 

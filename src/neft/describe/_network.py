@@ -100,9 +100,7 @@ def _draw(net: "neft.MLP", draws: int, seed: int, K: float) -> OutputDraws:
         :draws
     ]
     if not np.isfinite(z).all():
-        raise ValueError(
-            f"outputs of drawn networks overflow float32, their variance is {K:g}: take a smaller C_W."
-        )
+        raise ValueError(f"outputs of drawn networks overflow float32, their variance is {K:g}: take a smaller C_W.")
     # Outputs of one draw share their hidden layers, so a draw counts once.
     squares = (z**2).mean(axis=1)
     variance, stderr = float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(draws))

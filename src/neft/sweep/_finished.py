@@ -90,9 +90,8 @@ def _numbers(kind: str, name: Any, value: Any) -> np.ndarray:
             f"kind {kind!r} returned {type(value).__name__} for {name}, but must return numbers, texts or arrays."
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(
-            f"kind {kind!r} returned {array[~np.isfinite(array)].flat[0]} for {name}, which must be finite."
-        )
+        wrong = array[~np.isfinite(array)].flat[0]
+        raise ValueError(f"kind {kind!r} returned {wrong} for {name}, which must be finite.")
     return array
 
 
