@@ -204,3 +204,10 @@ def test_bad_arguments_get_one_sentence(x, options, words):
 def test_an_input_without_signal_is_refused():
     with pytest.raises(ValueError, match="signal dies"):
         statistics(MLP((3, 8, 8, 2), "tanh"), [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+
+
+def test_a_result_carries_what_it_was_asked_for():
+    x = np.array([1.0, 0.5])
+    asked = statistics(MLP((2, 4, 1), "tanh"), x, only=("V", "K"), rtol=1e-5).made
+    assert asked.specification["only"] == ["K", "V"] and asked.tolerances == {"rtol": 1e-5}
+    assert "only" not in statistics(MLP((2, 4, 1), "tanh"), x).made.specification

@@ -99,7 +99,11 @@ def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: flo
         widths=net.widths,
         activation=net.activation.name,
         reason=_reason(net.activation) if set(NAMES) - set(exist) else None,
-        made=Made.by("neft.width.statistics", specification={"net": net.to_dict(), "x": x}),
+        made=Made.by(
+            "neft.width.statistics",
+            specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
+            tolerances={"rtol": rtol},
+        ),
     )
 
 
