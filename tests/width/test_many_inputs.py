@@ -211,3 +211,11 @@ def test_a_result_carries_what_it_was_asked_for():
     asked = statistics(MLP((2, 4, 1), "tanh"), x, only=("V", "K"), rtol=1e-5).made
     assert asked.specification["only"] == ["K", "V"] and asked.tolerances == {"rtol": 1e-5}
     assert "only" not in statistics(MLP((2, 4, 1), "tanh"), x).made.specification
+
+
+def test_more_inputs_than_anybody_waits_for_are_refused_with_their_cost():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    with one_sentence("60 different inputs", "hours", "at most 32"):
+        statistics(MLP((3, 8, 2), "relu"), x)
+    assert statistics(MLP((3, 8, 2), "relu"), x, only=("K", "Theta")).Theta.shape == (2, 60, 60)
+    assert statistics(MLP((3, 8, 2), "relu"), np.repeat(x[:1], 60, axis=0), only=("V",)).V.shape == (2, 60, 60, 60, 60)
