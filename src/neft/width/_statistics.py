@@ -117,8 +117,8 @@ def _refuse_too_many(count: int) -> None:
     if count > MOST_INPUTS:
         hours = count**4 * _SECONDS / 3600
         raise ValueError(
-            f"x holds {count} different inputs, whose tensors take about {hours:.0f} hours a layer, but must hold at most "
-            f'{MOST_INPUTS}; only=("K", "Theta") takes more.'
+            f"x holds {count} different inputs, whose tensors take about {hours:.0f} hours a layer, but must hold at "
+            f'most {MOST_INPUTS}; only=("K", "Theta") takes more.'
         )
 
 
