@@ -30,10 +30,10 @@ docs: setup  ## build the documentation in docs/_build/html, warnings being erro
 	$(BIN)/python -m sphinx -W --keep-going --quiet --builder html docs docs/_build/html
 
 test: setup lint  ## lint, type check and the quick tests
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations 15
 
 test-slow: setup  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations 15
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

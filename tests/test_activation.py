@@ -34,6 +34,13 @@ def test_taylor_coefficients_are_exact_to_double_precision_through_order_40(name
     np.testing.assert_allclose(activation(name).taylor(40), numbers(gold()["taylor"][name]), rtol=5e-16, atol=0)
 
 
+@pytest.mark.parametrize("function", ["tanh", "gelu", "relu", jnp.tanh])
+def test_an_order_that_would_take_minutes_is_refused(function):
+    for ask in (activation(function).taylor, lambda order: neft.Series.line(0.0, 1.0, order=order)):
+        with one_sentence("order is 100000", "at most 503"):
+            ask(100_000)
+
+
 def test_silu_has_the_coefficients_that_the_notes_need():
     np.testing.assert_array_equal(activation("silu").taylor(6), [0, 1 / 2, 1 / 4, 0, -1 / 48, 0, 1 / 480])
 

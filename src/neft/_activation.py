@@ -99,7 +99,7 @@ class Activation:
         return {"name": self.name, "named": self.named}
 
     def _series(self, order: int) -> tuple[np.ndarray, np.ndarray]:
-        order = _check.integer("order", order, at_least=0)
+        order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
         if self.maclaurin is not None:
             exact = self.maclaurin(order)
             return exact, np.abs(exact) * np.finfo(float).eps

@@ -32,6 +32,10 @@ def one_of(argument: str, value: Any, allowed: Sequence[str]) -> str:
     return value
 
 
+HIGHEST_ORDER = 503
+"""Of a power series: exact coefficients of higher orders take minutes."""
+
+
 def integer(argument: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """`value` as a Python int in the given range (bools and fractions are refused)."""
     try:

@@ -49,7 +49,10 @@ class Series(eqx.Module):
     @classmethod
     def line(cls, start: Any, direction: Any, *, order: int, scale: float = 1.0) -> "Series":
         """start + t·direction."""
-        order, scale = _check.integer("order", order, at_least=0), _check.real("scale", scale, above=0.0)
+        order, scale = (
+            _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER),
+            _check.real("scale", scale, above=0.0),
+        )
         start, direction = jnp.broadcast_arrays(_real("start", start), _real("direction", direction))
         dtype = jnp.result_type(start, direction)
         scaled = jnp.zeros((order + 1, *start.shape), dtype).at[0].set(start)

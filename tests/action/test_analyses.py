@@ -151,6 +151,23 @@ def test_a_power_law_is_found_again():
     assert (floor, exponent) == pytest.approx((0.31, 0.7), abs=1e-4) and error < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("size", "loss", "words"),
+    [
+        ([1, 1, 1], [1, 1, 1], "three different sizes"),
+        ([2, 4], [1.0, 0.5], "three different sizes"),
+        ([2, 4, 4], [1.0, 0.5, 0.5], "three different sizes"),
+        ([0, 2, 4], [1.0, 0.5, 0.3], "above 0"),
+        ([2, 4, 8], [0.5, 0.5, 0.5], "no exponent"),
+        ([2, 4, 8], [0.5, np.nan, 0.3], "loss"),
+        ([2, 4, 8], [0.5, 0.4], "loss"),
+    ],
+)
+def test_a_power_law_that_the_points_do_not_tell_is_refused(size, loss, words):
+    with one_sentence(words):
+        action.power_law(size, loss)
+
+
 @pytest.mark.slow
 def test_the_gradient_of_the_truncated_action_is_that_of_its_closed_form():
     params, data = exact.problem(True)

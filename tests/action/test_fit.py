@@ -112,6 +112,7 @@ def start(hidden=32):
     return {name: jnp.asarray(0.5 * rng.normal(size=size), jnp.float32) for name, size in sizes.items()}
 
 
+@pytest.mark.slow
 def test_both_rules_find_the_minimum_of_the_evaluation_loss_for_full_batches(blobs):
     monitor = action.StoppingMonitor(*losses(blobs))
     monitor.follow(start(), optax.sgd(0.2), steps=150, learning_rate=0.2)
@@ -246,6 +247,7 @@ def test_stops_by_size_are_printed_saved_and_loaded(blobs, tmp_path):
         action.stops_by_size((z, m), evaluation, [])
 
 
+@pytest.mark.slow
 def test_without_evaluation_data_the_samples_that_follow_are_used(blobs):
     (z, m), _ = blobs
     by_default, by_hand = (

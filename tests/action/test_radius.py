@@ -161,6 +161,7 @@ def test_pade_owns_up_to_what_it_cannot_sum():
     assert action.pade(S.S, 1.0)[0] != pytest.approx(math.log(3), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_steps_recover_a_loss_from_series_beyond_the_radius():
     params, (z, m) = exact.problem(False)
     params = {name: 3 * value for name, value in params.items()}

@@ -9,7 +9,16 @@ def test_the_lecture_is_in_the_ledger():
     assert len(LECTURE) >= 13
 
 
-LONG = ("lecture-recursions", "lecture-ntk-forward", "lecture-dntk-order", "lecture-infinite-width-training")
+LONG = (
+    "lecture-recursions",
+    "lecture-ntk-forward",
+    "lecture-dntk-order",
+    "lecture-infinite-width-training",
+    "lecture-first-layer-dntk",
+    "lecture-depth-over-width",
+    "lecture-one-layer-training",
+    "lecture-step-expansion",
+)
 
 
 @pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.slow if id in LONG else ()) for id in LECTURE])

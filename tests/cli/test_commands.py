@@ -56,6 +56,14 @@ def test_data_without_a_name_lists_what_there_is(neft):
     assert "bundled subset" in neft("data").stdout
 
 
+def test_data_as_json_is_a_card_and_no_pixels(neft, tmp_path):
+    printed = neft("data", "fashion-mnist", "--subset", "--json").stdout
+    assert len(printed) < 2000 and json.loads(printed)["examples"] is None
+    (tmp_path / "card.json").write_text(printed)
+    result = neft("show", tmp_path / "card.json", "--plot", tmp_path / "card.svg")
+    assert result.exit_code == 2 and "without examples" in result.stderr
+
+
 @pytest.mark.parametrize("suffix", ["json", "npz"])
 def test_show_prints_a_saved_result_again(neft, tmp_path, suffix):
     file = tmp_path / f"tanh.{suffix}"

@@ -3,6 +3,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from helpers import one_sentence
 
 import neft
 from neft import describe
@@ -53,6 +54,12 @@ def test_drawn_outputs_have_the_predicted_variance(sampled):
     # The correction of order 1/width is a few hundredths here, below the standard error.
     assert abs(drawn.z_score) < 4
     assert drawn.z_score == pytest.approx((drawn.variance - drawn.K) / drawn.stderr)
+
+
+def test_what_overflows_is_refused():
+    for words, options in (("K of layer 2 is inf", {"C_W": 1e200}), ("overflow float32", {"C_W": 1e40})):
+        with one_sentence(words, "C_W"):
+            describe.network(neft.MLP(widths=(2, 4, 4, 1), activation="relu", **options), draws=4)
 
 
 def test_draws_are_different_networks(sampled):

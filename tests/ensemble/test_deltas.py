@@ -30,6 +30,7 @@ def test_two_layers_agree_with_theory_at_any_width(name, tensors):
         assert abs(theory) > 10 * estimated.stderr[1] or (name[0] == "l" and theory == estimated.mean[1] == 0), tensor
 
 
+@pytest.mark.slow
 def test_p_of_two_inputs_counts_coincident_samples_as_it_should():
     # P = C_W²Θ01Θ02⟨δ(z0) s1' s2' s3⟩ for relu: half where 1 or 2 is the pinned sample, a third where both are.
     net = MLP((3, 6, 2), "relu", **HYPER)

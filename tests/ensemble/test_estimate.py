@@ -46,6 +46,7 @@ def test_standard_errors_are_the_spread_of_repeated_runs():
         assert means.std(ddof=1) == pytest.approx(claimed, rel=0.45), name
 
 
+@pytest.mark.slow
 def test_float32_networks_give_the_same_within_their_precision():
     double, single = (cheap(128, 1, dtype=dtype) for dtype in (np.float64, np.float32))
     # The random numbers of the two types differ, so only statistics agree.
@@ -110,6 +111,7 @@ def test_several_inputs_hold_each_input_alone_and_repeated_inputs_are_one(name, 
                 np.testing.assert_allclose(found.stderr[index], one.stderr, rtol=1e-5, atol=1e-9, err_msg=tensor)
 
 
+@pytest.mark.slow
 def test_tensors_of_several_inputs_have_their_symmetries():
     net = MLP((3, 4, 2), "sin", C_b=0.1)
     found = estimate(net, np.stack([X, X[::-1]]), draws=16, key=jax.random.key(1))

@@ -89,6 +89,7 @@ def test_the_result_does_not_depend_on_the_blocks_and_survives_a_file(tmp_path, 
     assert again.ntk is None and "not asked for" in str(again)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_repeated_runs():
     net = MLP((3, 5, 1), "tanh", C_b=0.1)
     runs = [

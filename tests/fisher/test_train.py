@@ -30,6 +30,7 @@ def test_batch_normalization_trains_and_predicts_by_training_moments(tmp_path):
     assert load(tmp_path / "curves.json") == curves
 
 
+@pytest.mark.slow
 def test_the_parameters_that_come_back_are_for_raw_inputs():
     curves, params = train(SMALL, optimizer="rngd", **OPTIONS)
     assert curves.train_cost[-1] < curves.train_cost[0] and curves.cpu_seconds[0] > 0

@@ -64,6 +64,7 @@ def test_coincident_inputs_reduce_to_pairs_and_single_averages(name):
     np.testing.assert_allclose([fourth[i, i, i, i] for i in (0, 1)], moment(name, Powers(s=4), np.diag(K)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_three_steps_give_the_orthant_probability():
     K = covariance(3, 3, seed=4)
     (found,) = products("relu", [(1, 1, 1)], K, rtol=1e-6)

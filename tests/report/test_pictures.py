@@ -34,6 +34,7 @@ def test_densities_of_draws_are_densities(stats):
     assert abs(np.trapezoid(y, x) - 1) < 1e-6 and abs(x[np.argmax(y)] - 5) < 0.05
 
 
+@pytest.mark.slow
 def test_the_network_stands_on_its_phase_diagram():
     diagram = width.phase("tanh", C_b=np.linspace(0, 1, 5), C_W=np.linspace(0.5, 3, 6))
     figure = plot.placed(diagram, C_b=0.25, C_W=2.0)

@@ -13,7 +13,7 @@ import pytest
 from helpers import one_sentence
 
 from neft import _files, load, sweep
-from neft.sweep import _locks
+from neft.sweep import _locks, _registry
 from neft.sweep._cluster import TLS
 from neft.sweep._specification import SPECS
 
@@ -167,6 +167,25 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(tmp_path):
     assert sweep.status(tmp_path).reasons == ended.reasons
 
 
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({"y": float("nan")}, "returned nan for y"),
+        ({"y": np.array([1.0, np.inf])}, "returned inf for y"),
+        ({"y": {"a": 1}}, "returned dict for y"),
+        ({"y": None}, "returned NoneType for y"),
+        ({"y": [[1], [1, 2]]}, "returned list for y"),
+        (3.0, "returned float"),
+        (None, "returned NoneType"),
+    ],
+)
+def test_what_is_no_number_is_a_failure_with_a_reason(tmp_path, monkeypatch, returned, words):
+    monkeypatch.setitem(_registry.KINDS, "odd", _registry.Kind("odd", lambda *, x: returned, "y"))
+    ended = sweep.run(sweep.Specification(kind="odd", fixed={}, grid={"x": [1]}), tmp_path)
+    (reason,) = ended.reasons.values()
+    assert (ended.done, ended.failed) == (0, 1) and words in reason and "'odd'" in reason
+
+
 def test_an_interruption_loses_one_configuration(tmp_path, monkeypatch):
     whole = sweep.run(small(), tmp_path / "whole")
     rng, calls = np.random.default_rng, []
@@ -310,6 +329,7 @@ def test_headlines_of_any_kind(tmp_path):
     np.testing.assert_array_equal(found.numbers, means)
 
 
+@pytest.mark.slow
 def test_two_runs_share_a_folder(tmp_path):
     program = [sys.executable, TOY, tmp_path / "shared"]
     runs = [subprocess.Popen(program, stdout=subprocess.PIPE, text=True) for _ in range(2)]

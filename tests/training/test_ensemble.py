@@ -175,6 +175,7 @@ def rms(net, draws):
     return found, float(np.sqrt(net.widths[1] * ((found.test - predicted)[:, 3:] ** 2).mean()))
 
 
+@pytest.mark.slow
 def test_trained_networks_come_as_near_as_one_over_the_root_of_the_width(monkeypatch):
     _, small = rms(NET, 48)
     monkeypatch.setattr("neft.training._ensemble._MOST", 48)

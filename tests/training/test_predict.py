@@ -229,12 +229,23 @@ def test_bad_input_gets_one_clear_sentence():
         training.predict(NET, X, Y, TEST, steps=1.5, learning_rate=0.1)
     with one_sentence("order is 2", "at most 1"):
         training.predict(NET, X, Y, TEST, order=2)
+    for order in (0, 1):
+        with one_sentence("cutoff is -5"):
+            training.predict(NET, X, Y, TEST, order=order, cutoff=-5.0)
+    with one_sentence("cutoff is 0.001", "order=1"):
+        training.predict(NET, X, Y, TEST, order=1, cutoff=1e-3)
     with one_sentence("Theta has shape (6, 6)"):
         training.predict_from_kernels(K, THETA[:6, :6], Y)
     with one_sentence("K has shape (7, 6)"):
         training.predict_from_kernels(K[:, :6], THETA, Y)
     with one_sentence("must be symmetric"):
         training.predict_from_kernels(K, np.triu(THETA), Y)
+    with one_sentence("K has the eigenvalue -1"):
+        training.predict_from_kernels(-np.eye(len(K)), THETA, Y)
+    with one_sentence("Theta has the eigenvalue -0.01"):
+        training.predict_from_kernels(K, np.diag([1.0] * (len(K) - 1) + [-0.01]), Y)
+    with one_sentence("K has the eigenvalue -1"):
+        training.nngp_from_kernel(-np.eye(len(K)), Y)
     with one_sentence("noise has shape (3,)"):
         training.nngp(NET, X, Y, TEST, noise=np.ones(3))
     with one_sentence("noise holds -1"):

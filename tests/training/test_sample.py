@@ -45,6 +45,7 @@ def test_draws_on_the_square_loss_are_those_of_the_prediction():
     np.testing.assert_allclose(np.cov(found.outputs[:, 0, 0], found.outputs[:, 1, 0])[0, 1], theory.cov[0, 1], atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_network_learns_its_labels_and_labels_may_be_probabilities():
     net = MLP(widths=(2, 8, 3), activation="erf", C_b=0.3, lambda_b=0.5)
     inputs, labels = np.array([[1.0, 0.2], [0.1, 1.0], [-1.0, -1.0]]), [0, 1, 0]

@@ -217,6 +217,8 @@ def test_a_users_own_activation_is_advised_too():
 
 
 def test_bad_input_gets_one_clear_sentence():
+    with one_sentence("depth is 1000000", "at most 10000"):
+        advise("relu", 10**6, 10)
     for arguments, words in (
         ({"depth": 0}, ("depth is 0", "at least 1")),
         ({"width": 0}, ("width is 0", "at least 1")),

@@ -51,6 +51,7 @@ def test_four_layers_of_unequal_widths_agree_with_simulation(name):
     _agrees_and_is_resolved(found, (1, 2, 3))
 
 
+@pytest.mark.slow
 def test_hyperparameters_may_differ_from_layer_to_layer():
     net = MLP((3, 7, 4), "gelu", C_b=(0.1, 0.4), C_W=(1.5, 0.8), lambda_b=(0.2, 0.9), lambda_W=(1.1, 0.3))
     assert check(net, X, draws=10_000, factors=(1,), key=jax.random.key(3)).agrees

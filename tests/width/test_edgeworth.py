@@ -38,6 +38,7 @@ def test_it_takes_the_cumulants_of_the_statistics():
     assert density(found).layer == 4 and np.abs(found.K1[3]) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_histogram_of_real_networks_follows_it_and_not_the_gaussian():
     n, draws = 64, 200_000
     spec = MLP((1, n, 1), "relu", C_W=2.0)

@@ -78,6 +78,7 @@ def test_the_cut_off_by_flow_is_that_of_a_deeper_network():
     assert deeper.strength[int(found.cutoff) - 1] >= 1 > deeper.strength[int(found.cutoff) - 2]
 
 
+@pytest.mark.slow
 def test_an_ordered_network_never_gets_there():
     found = interpret(statistics(MLP((3, 50, 50, 1), "tanh", C_b=0.3, C_W=0.5), X))
     assert found.cutoff is None and found.cutoff_from == "not reached" and "not seen" in found.summary

@@ -193,6 +193,7 @@ def _inputs():
     return x
 
 
+@pytest.mark.slow
 def test_float32_keeps_its_digits_at_depth_sixteen_also_next_to_the_diagonal():
     x = _inputs()
     single, double = kernel(DEEP, x), kernel(DEEP, x.astype(np.float64))
@@ -302,6 +303,46 @@ def test_an_interrupted_file_is_taken_up_where_it_stopped(tmp_path, monkeypatch)
         np.testing.assert_allclose(one, two, rtol=1e-6)
     with one_sentence("exists already"):
         kernel(net, x, out=path)
+
+
+@pytest.fixture
+def unfinished(tmp_path, monkeypatch):
+    """A kernel of which one row of tiles is done, as its path, network and inputs."""
+    net, x, path = MLP((20, 5, 5, 1), "relu"), _inputs(), tmp_path / "kernel.npy"
+    finished = neft.width._kernel_file._File.finished
+
+    def interrupted(self, rows):
+        finished(self, rows)
+        if rows == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("neft.width._kernel._TILE", 8)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("neft.width._kernel_file._File.finished", interrupted)
+        kernel(net, x, out=path)
+    return path, net, x
+
+
+def test_an_unfinished_file_that_was_cut_off_is_refused(unfinished):
+    path, net, x = unfinished
+    part = path.with_name("kernel.npy.part")
+    whole = part.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:-1], whole + b"0", whole[:20], b"", b"0" + whole[1:]):
+        part.write_bytes(damaged)
+        with one_sentence("kernel.npy.part", "remove it"):
+            kernel(net, x, out=path)
+    part.write_bytes(whole)
+    np.testing.assert_array_equal(kernel(net, x, out=path).Theta, kernel(net, x).Theta)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with one_sentence("cannot write", "No space left on device"):
+        kernel(MLP((20, 5, 5, 1), "relu"), _inputs(), out=tmp_path / "kernel.npy")
+    assert not list(tmp_path.iterdir())
 
 
 KILLED = """

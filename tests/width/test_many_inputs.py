@@ -112,6 +112,7 @@ def test_kinked_inputs_that_depth_aligns_keep_their_theta1():
     assert (np.abs(np.diff(ratios, 3)) < 2e-5).all() and (ratios > 0.8).all() and (ratios < 0.9).all()
 
 
+@pytest.mark.slow
 def test_collinear_inputs_of_a_network_without_biases_scale():
     # relu(cz) = c relu(z): every tensor of inputs x, 2x is the one-input tensor times powers of 2.
     net = MLP((3, 8, 6, 2), "relu", C_W=2.0, lambda_b=0.0, lambda_W=0.7)
@@ -203,3 +204,18 @@ def test_bad_arguments_get_one_sentence(x, options, words):
 def test_an_input_without_signal_is_refused():
     with pytest.raises(ValueError, match="signal dies"):
         statistics(MLP((3, 8, 8, 2), "tanh"), [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+
+
+def test_a_result_carries_what_it_was_asked_for():
+    x = np.array([1.0, 0.5])
+    asked = statistics(MLP((2, 4, 1), "tanh"), x, only=("V", "K"), rtol=1e-5).made
+    assert asked.specification["only"] == ["K", "V"] and asked.tolerances == {"rtol": 1e-5}
+    assert "only" not in statistics(MLP((2, 4, 1), "tanh"), x).made.specification
+
+
+def test_more_inputs_than_anybody_waits_for_are_refused_with_their_cost():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    with one_sentence("60 different inputs", "hours", "at most 32"):
+        statistics(MLP((3, 8, 2), "relu"), x)
+    assert statistics(MLP((3, 8, 2), "relu"), x, only=("K", "Theta")).Theta.shape == (2, 60, 60)
+    assert statistics(MLP((3, 8, 2), "relu"), np.repeat(x[:1], 60, axis=0), only=("V",)).V.shape == (2, 60, 60, 60, 60)

@@ -115,6 +115,7 @@ def test_bad_input_gets_one_clear_sentence():
         statistics(MLP((3, 4, 2), "tanh"), [1.0, np.inf, 0.0])
 
 
+@pytest.mark.slow
 def test_the_next_order_of_the_kernel_is_resolved_by_a_control_variate():
     # Given G of layer 2, layer 3 has the mean f(G) = C_b + C_W⟨s²⟩ at variance G; its linear part averages to zero.
     n, draws, step = 300, 60_000, 1e-3

@@ -95,7 +95,10 @@ def convergence(
     >>> found.verdict(), bool(abs(found.partial[-1, -1] - found.loss[-1]) < 1e-3)
     ('inside', True)
     """
-    order, points = _check.integer("order", order, at_least=1), _check.integer("points", points, at_least=2)
+    order, points = (
+        _check.integer("order", order, at_least=1, at_most=_check.HIGHEST_ORDER),
+        _check.integer("points", points, at_least=2),
+    )
     theta, act, source = parameters(params), smooth_at_zero(activation), data
     checked = samples(data, classes=theta.classes, features=theta.features)
     # Padé approximants need every digit.

@@ -93,7 +93,7 @@ def expand(
     >>> [round(float(s), 4) for s in expansion.S], round(expansion.terms["UW"].value, 4)
     ([0.6931, 0.0, -0.25, -0.125], -0.25)
     """
-    order = _check.integer("order", order, at_least=0)
+    order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     act = smooth_at_zero(activation)
     theta, data, source = *_typed(params, data, dtype), data
     if terms:

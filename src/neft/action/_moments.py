@@ -48,7 +48,7 @@ def moments(data: Any, order: int = 2) -> Moments:
     >>> found.J[1][:, 0], found.Z
     (array([ 0.5, -0.5]), array([2.]))
     """
-    order = _check.integer("order", order, at_least=0)
+    order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     source, data = data, samples(data)
     M, E = data.classes, data.z.shape[1]
     size = 8 * M * E**order
@@ -95,7 +95,7 @@ def contracted(params: Any, data: Any, order: int) -> Float[np.ndarray, "{order}
     >>> contracted(theta, (np.eye(2), [0, 1]), 1).sum(axis=1)
     array([ 0. , -0.5])
     """
-    order = _check.integer("order", order, at_least=0)
+    order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     theta = parameters(params)
     data = samples(data, classes=theta.classes, features=theta.features)
     theta = Parameters(*(a.astype(np.float64) for a in theta))

@@ -86,7 +86,12 @@ def power_law(size: Sequence[int], loss: Any) -> tuple[float, float, float]:
     >>> round(floor, 3), round(exponent, 3)
     (0.3, 0.5)
     """
-    x, y = np.asarray(size, np.float64), _check.array("loss", loss, shape=(len(size),))
+    x = _check.array("size", size, ndim=1, at_least=0.0)
+    y = _check.array("loss", loss, shape=(len(x),))
+    if (x == 0).any() or len(np.unique(x)) < 3:
+        raise ValueError(f"size is {x.tolist()}, but must hold three different sizes above 0 or more.")
+    if np.ptp(y) <= 1e-12 * np.abs(y).max():
+        raise ValueError(f"loss is {y[0]:g} at every size, which no exponent describes.")
 
     def residual(p: np.ndarray) -> np.ndarray:
         return p[0] + p[1] * (x / x[0]) ** -p[2] - y

@@ -93,7 +93,7 @@ def boundedness(
     >>> found.bounded, bool(found.values[-1] < -100)
     (False, True)
     """
-    order = _check.integer("order", order, at_least=2)
+    order = _check.integer("order", order, at_least=2, at_most=_check.HIGHEST_ORDER)
     hidden = _check.integer("hidden", hidden, at_least=1)
     act, source = smooth_at_zero(activation), data
     if homogeneous(act):

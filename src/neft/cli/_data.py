@@ -29,4 +29,5 @@ def data(
         emit(describe.available(), output)
     else:
         loaded = data.load(name, split, preprocess=preprocess, full=full)
-        emit(describe.data(loaded), output)
+        # Only pictures and files hold the images: printed, they would bury everything else.
+        emit(describe.data(loaded, examples=bool(output.plot or output.out)), output)

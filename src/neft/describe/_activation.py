@@ -45,7 +45,7 @@ def activation(
     """
     import jax
 
-    order = _check.integer("order", order, at_least=0)
+    order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     points = _check.integer("points", points, at_least=2)
     sigma = neft.activation(activation)
     z = np.linspace(-SPAN, SPAN, points)

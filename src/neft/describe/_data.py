@@ -10,7 +10,7 @@ from .._result import Made, Result, result
 
 @result
 class DataCard(Result):
-    """What a data set is, with the first example of each class.
+    """What a data set is, with the first example of each class where they were asked for.
 
     `shape` is the height and width of an image (None for feature vectors), `statistics` the numbers that
     preprocessing took from the training split, and `checksum` the SHA-256 of the preprocessed data.
@@ -25,7 +25,7 @@ class DataCard(Result):
     preprocessing: str
     statistics: dict[str, float]
     checksum: str
-    examples: Float[np.ndarray, "classes features"]
+    examples: Float[np.ndarray, "classes features"] | None
     made: Made
 
 
@@ -37,8 +37,8 @@ class Available(Result):
     made: Made
 
 
-def data(dataset: "neft.data.Dataset") -> DataCard:
-    """The card of a data set.
+def data(dataset: "neft.data.Dataset", *, examples: bool = True) -> DataCard:
+    """The card of a data set, with the first example of each class unless `examples` is False.
 
     >>> data(neft.data.load(([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], [1, 0, 1]))).examples.tolist()
     [[2.0, 3.0], [0.0, 1.0]]
@@ -54,7 +54,7 @@ def data(dataset: "neft.data.Dataset") -> DataCard:
         preprocessing=dataset.preprocessing,
         statistics=dict(dataset.statistics),
         checksum=dataset.checksum,
-        examples=dataset.x[first].astype(np.float64),
+        examples=dataset.x[first].astype(np.float64) if examples else None,
         made=Made.by("neft.describe.data", specification={"data": dataset.description()}),
     )
 

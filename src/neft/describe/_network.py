@@ -81,9 +81,11 @@ def network(net: "neft.MLP", *, draws: int = 0, key: Any = None) -> NetworkCard:
 
 
 def _variances(net: "neft.MLP") -> np.ndarray:
-    K = [net.C_b[0] + net.C_W[0]]
-    for C_b, C_W in zip(net.C_b[1:], net.C_W[1:]):
-        K.append(C_b + C_W * float(mean_square(net.activation, K[-1])))
+    K: list[float] = []
+    for layer, (C_b, C_W) in enumerate(zip(net.C_b, net.C_W), start=1):
+        K.append(C_b + C_W * (float(mean_square(net.activation, K[-1])) if K else 1.0))
+        if not np.isfinite(K[-1]):
+            raise ValueError(f"K of layer {layer} is {K[-1]}, but must be finite: C_W is too large for this depth.")
     return np.array(K)
 
 
@@ -103,6 +105,8 @@ def _draw(net: "neft.MLP", draws: int, key: Any, K: float) -> OutputDraws:
     z = np.concatenate([np.asarray(outputs(keys[part]), float) for part in blocks(len(keys), size, label="draws")])[
         :draws
     ]
+    if not np.isfinite(z).all():
+        raise ValueError(f"outputs of drawn networks overflow float32, their variance is {K:g}: take a smaller C_W.")
     # Outputs of one draw share their hidden layers, so a draw counts once.
     squares = (z**2).mean(axis=1)
     variance, stderr = float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(draws))

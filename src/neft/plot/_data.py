@@ -13,6 +13,8 @@ def examples(card: DataCard) -> Figure:
     """One image of each class, dark ink on light paper whatever the page."""
     if card.shape is None:
         raise ValueError(f"the data {card.name!r} are feature vectors, which have no picture.")
+    if card.examples is None:
+        raise ValueError(f"this card of {card.name!r} was made without examples, which its picture shows.")
     classes = len(card.examples)
     columns = min(_COLUMNS, classes)
     rows = -(-classes // columns)

@@ -60,9 +60,12 @@ def compute(kind: str, configuration: Mapping[str, Any], data: str | None = None
     values, reason, seconds = {}, None, None
     try:
         with quietly():  # the sweep says how far it is; bars of single configurations would only flicker
-            values = dict(work(**configuration))
+            values = work(**configuration)
+        if not isinstance(values, Mapping):
+            raise ValueError(f"kind {kind!r} returned {type(values).__name__}, but must return numbers by name.")
+        values = dict(values)
         seconds = values.pop("cpu_seconds", None)
-        values = {name: np.asarray(value) for name, value in values.items()}
+        values = {str(name): _numbers(kind, name, value) for name, value in values.items()}
     except Exception as error:  # one configuration must not end the sweep
         values, reason = {}, _sentence(error)
     spent = time.process_time() - cpu if seconds is None else np.asarray(seconds).tolist()
@@ -74,6 +77,22 @@ def compute(kind: str, configuration: Mapping[str, Any], data: str | None = None
         made=Made.by("neft.sweep.run", specification={"kind": kind, **configuration}),
     )
     return finished, Timing(time.monotonic() - started, spent, socket.gethostname(), os.getpid())
+
+
+def _numbers(kind: str, name: Any, value: Any) -> np.ndarray:
+    # What is not a number would stop the writing of files or be counted as done.
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty((), object)
+    if array.dtype.kind not in "biufU":
+        raise ValueError(
+            f"kind {kind!r} returned {type(value).__name__} for {name}, but must return numbers, texts or arrays."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        wrong = array[~np.isfinite(array)].flat[0]
+        raise ValueError(f"kind {kind!r} returned {wrong} for {name}, which must be finite.")
+    return array
 
 
 def _sentence(error: Exception) -> str:

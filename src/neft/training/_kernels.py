@@ -51,7 +51,22 @@ def square(name: str, matrix: Any, count: int) -> np.ndarray:
         raise ValueError(f"{name} has shape {M.shape}, but must be square with at least {count} rows, training first.")
     if np.abs(M - M.T).max(initial=0.0) > (1e-4 if single else 1e-8) * np.abs(M).max(initial=0.0):
         raise ValueError(f"{name} differs from its transpose by {np.abs(M - M.T).max():g}, but must be symmetric.")
-    return (M + M.T) / 2
+    M = (M + M.T) / 2
+    _refuse_negative(name, M, 1e-4 if single else 1e-8)
+    return M
+
+
+def _refuse_negative(name: str, M: np.ndarray, rounding: float) -> None:
+    # What averages of squares give is never negative; a matrix that is would come back as negative variances. The
+    # factorization of a matrix lifted by its rounding says so at a tenth of the price of eigenvalues.
+    if not len(M):
+        return
+    size = float(np.abs(M).max())
+    try:
+        np.linalg.cholesky(M + (np.sqrt(len(M)) * rounding * size + np.finfo(float).tiny) * np.eye(len(M)))
+    except np.linalg.LinAlgError:
+        lowest = float(np.linalg.eigvalsh(M)[0])
+        raise ValueError(f"{name} has the eigenvalue {lowest:g}, but a kernel has none below 0.") from None
 
 
 def inputs(net: MLP, name: str, x: Any) -> np.ndarray:

@@ -112,7 +112,7 @@ def predict(
         steps: number of steps of gradient descent, or a list of numbers, in place of a time.
         learning_rate: η, the size of a step; at most `max_learning_rate`.
         order: 0 for infinite width (a `Prediction`), 1 with the corrections of order 1/width.
-        cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted.
+        cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted; at order 0 only.
 
     >>> net = MLP(widths=(2, 64, 1), activation="erf", C_b=0.1)
     >>> predict(net, [[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0]).mean.round(6).tolist()
@@ -123,12 +123,14 @@ def predict(
     y_train = targets(y_train, len(x_train), net.widths[-1])
     x_test = None if x_test is None else inputs(net, "x_test", x_test)
     plan = schedule(time, steps, learning_rate)
+    cutoff = _check.real("cutoff", cutoff, above=0.0)
     if order == 1:
+        if cutoff != CUTOFF:
+            raise ValueError(f"cutoff is {cutoff:g}, but order=1 cuts nothing off: leave it out.")
         # The corrections need tensors of four inputs, which nobody waits for who does not ask.
         from ._finite import predict_finite
 
         return predict_finite(net, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
-    cutoff = _check.real("cutoff", cutoff, above=0.0)
     specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
     return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
 

@@ -29,6 +29,7 @@ Verdict = Literal["fine", "strained", "too deep"]
 FINE, BROKEN = 0.1, 1.0
 """Relative corrections below the first are small; at the second the expansion, and the network's reliability, end."""
 
+_MOST_LAYERS = 10_000  # a second or two
 _MEMORY = 5.0  # depths ξ_⊥ after which little is left of the difference of two inputs, e⁻⁵ in its square
 _CURVE = 120
 
@@ -172,7 +173,8 @@ def advise(
     (0.0, 1.0, 'fine')
     """
     act = _activation(activation)
-    depth, width = (_check.integer(k, v, at_least=1) for k, v in (("depth", depth), ("width", width)))
+    depth = _check.integer("depth", depth, at_least=1, at_most=_MOST_LAYERS)
+    width = _check.integer("width", width, at_least=1)
     inputs = width if inputs is None else _check.integer("inputs", inputs, at_least=1)
     outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)
     chosen = start(act, C_b, C_W, point)

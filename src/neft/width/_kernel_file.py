@@ -12,6 +12,8 @@ import numpy as np
 
 from .._files import writing
 
+_ZEROS = 2**24  # bytes written at once where a file cannot be reserved
+
 
 class Destination:
     """Two arrays to fill, row block by row block, and how many blocks of rows are there already."""
@@ -52,10 +54,16 @@ class _File(Destination):
         self.path, self.part, self.note = path, path.with_name(path.name + ".part"), path.with_name(path.name + ".json")
         self.fingerprint, done = fingerprint, self._noted(fingerprint)
         try:
-            mode = "w+" if done is None else "r+"
-            self.whole = np.lib.format.open_memmap(self.part, mode=mode, dtype=dtype, shape=shape)
+            if done is None:
+                _reserve(self.part, shape, dtype)
+            self.whole = np.lib.format.open_memmap(self.part, mode="r+")
         except (OSError, ValueError) as error:
             raise ValueError(f"cannot write {str(self.part)!r}: {getattr(error, 'strerror', None) or error}.") from None
+        if self.whole.shape != shape or self.whole.dtype != dtype:
+            raise ValueError(
+                f"{str(self.part)!r} holds {self.whole.dtype} {self.whole.shape}, but this kernel is {dtype} {shape}: "
+                "remove it."
+            )
         super().__init__(self.whole)
         if done is None:
             self.finished(0)
@@ -74,6 +82,7 @@ class _File(Destination):
                 f"out is {str(self.path)!r}, which another network or other inputs left unfinished: remove "
                 f"{str(self.part)!r} or give another name."
             )
+        _refuse_cut_off(self.part)
         return done
 
     def finished(self, rows: int) -> None:
@@ -90,6 +99,41 @@ class _File(Destination):
         self.note.unlink(missing_ok=True)
         whole = np.load(self.path, mmap_mode="r")
         self.result = (whole[0], whole[1])
+
+
+def _reserve(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    # A file with holes would find out that the disk is full when a page is written, which ends the process: all of it
+    # is claimed first, where an error is still an error.
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.flush()
+        start, size = file.tell(), int(np.prod(shape)) * dtype.itemsize
+        try:
+            if hasattr(os, "posix_fallocate") and size:
+                os.posix_fallocate(file.fileno(), start, size)
+            else:
+                for done in range(0, size, _ZEROS):
+                    file.write(bytes(min(_ZEROS, size - done)))
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _refuse_cut_off(path: Path) -> None:
+    # A memory map would fill up what is missing with zeros and say nothing.
+    try:
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            wanted = file.tell() + int(np.prod(shape)) * dtype.itemsize
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} is not an unfinished kernel ({error}): remove it.") from None
+    if path.stat().st_size != wanted:
+        raise ValueError(
+            f"{str(path)!r} has {path.stat().st_size} bytes, but an unfinished kernel of shape {shape} has {wanted}: "
+            "remove it."
+        )
 
 
 def _fingerprint(shape: tuple[int, ...], dtype: np.dtype, identity: tuple[Any, ...]) -> str:

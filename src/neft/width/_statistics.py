@@ -18,6 +18,10 @@ from .._show import brief
 from . import _many_inputs
 from ._one_input import Rates, Tensors, flow, present
 
+MOST_INPUTS = 32
+"""Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
+
+_SECONDS = 0.0025  # for each of the N⁴ entries of a layer: 31 s of CPU for 8 inputs and 3 layers
 NAMES = Tensors._fields
 
 
@@ -93,14 +97,29 @@ def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: flo
     asked = _asked(only)
     _check.real("rtol", rtol, above=0.0)
     exist = present(net.activation)
+    if x.ndim == 2 and asked & set(exist) - {"K", "Theta"}:
+        _refuse_too_many(len(np.unique(x, axis=0)))
     found = _of_one_input(net, x) if x.ndim == 1 else _of_many_inputs(net, x, asked & set(exist), rtol)
     return Statistics(
         tensors={name: found.get(name) for name in NAMES if name in asked},
         widths=net.widths,
         activation=net.activation.name,
         reason=_reason(net.activation) if set(NAMES) - set(exist) else None,
-        made=Made.by("neft.width.statistics", specification={"net": net.to_dict(), "x": x}),
+        made=Made.by(
+            "neft.width.statistics",
+            specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
+            tolerances={"rtol": rtol},
+        ),
     )
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > MOST_INPUTS:
+        hours = count**4 * _SECONDS / 3600
+        raise ValueError(
+            f"x holds {count} different inputs, whose tensors take about {hours:.0f} hours a layer, but must hold at "
+            f'most {MOST_INPUTS}; only=("K", "Theta") takes more.'
+        )
 
 
 def _asked(only: Any) -> frozenset[str]:
