@@ -70,7 +70,7 @@ def test_blocks_change_nothing(brute, monkeypatch):
 
 def test_the_dntk_is_that_of_brute_force(brute):
     params, x, rates, J, H, _ = brute
-    v = J * rates
+    v = J * rates[None, None, :]
     exact = np.einsum("aipq,bjp,ckq->abcijk", H, v, v)
     np.testing.assert_allclose(tangent.dntk(NET, params, x, rates=NET.rates()), exact, rtol=1e-11, atol=1e-13)
     assert np.abs(exact).max() > 0.01
@@ -78,7 +78,7 @@ def test_the_dntk_is_that_of_brute_force(brute):
 
 def test_both_ddntks_are_those_of_brute_force(brute):
     params, x, rates, J, H, third = brute
-    v = J * rates
+    v = J * rates[None, None, :]
     one = np.einsum("aipqr,bjp,ckq,dlr->abcdijkl", third, v, v, v, optimize=True)
     half = np.einsum("aipq,ckq->aickp", H, v)
     two = np.einsum("aickp,p,bjdlp->abcdijkl", half, rates, half, optimize=True)
