@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from .. import _check
+from .. import _check, _optimizer
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._files import writing
@@ -215,7 +215,7 @@ def _epoch(act: Activation, transform: optax.GradientTransformation, batch: int)
         def step(carry: Any, rows: Any) -> Any:
             theta, state = carry
             gradient = jax.grad(loss)(theta, z[rows], m[rows])
-            update, state = transform.update(gradient, state, theta)
+            update, state = _optimizer.update(transform, gradient, state, theta)
             return (optax.apply_updates(theta, update), state), None
 
         return jax.lax.scan(step, (theta, state), order)[0]

@@ -28,8 +28,8 @@ def _term(monomial: str, orders: dict[str, int], sigma: Callable = jax.nn.silu) 
 
     def loss(t: Any) -> Any:
         u, w, b, c = t
-        h = sigma(w * (z @ params["W"].T) + b * params["b"])
-        f = u * (h @ params["U"].T) + c * params["c"]
+        h = sigma(w * (z @ params["W"].T) + b * params["b"][None, :])
+        f = u * (h @ params["U"].T) + c * params["c"][None, :]
         return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     run = loss
@@ -343,7 +343,8 @@ def relu_third_order(level: Level) -> Measurement:
     params, (z, m) = problem()
 
     def loss(q):
-        return -jax.nn.log_softmax(jax.nn.relu(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"])[jnp.arange(len(m)), m].mean()
+        f = jax.nn.relu(z @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
+        return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     found = action.ray(loss, params, 3)[3]
     c = params["c"] - params["c"].mean()
