@@ -76,10 +76,14 @@ def unit_rule(
     # Breaks out of reach make empty segments.
     edges = xp.stack([-end, *(xp.clip(xp.arcsinh(b[..., None] / c), -end, end) for b in breaks), end])
     width = (edges[1:] - edges[:-1]) / panels
-    left = edges[:-1] + width * to_rank(np.arange(panels, dtype=float), width.ndim)
+
+    def last(values: Any, ndim: int) -> Any:
+        return to_rank(np.asarray(values, spread.dtype), ndim)
+
+    left = edges[:-1] + width * last(np.arange(panels), width.ndim)
     left, width = left[..., None], width[..., None]
-    t = xp.moveaxis(left + width * to_rank((_NODES + 1) / 2, width.ndim), 0, -3)
-    step = xp.moveaxis(width * to_rank(_WEIGHTS / 2, width.ndim), 0, -3)
+    t = xp.moveaxis(left + width * last((_NODES + 1) / 2, width.ndim), 0, -3)
+    step = xp.moveaxis(width * last(_WEIGHTS / 2, width.ndim), 0, -3)
     c = c[..., None, None]
     x = c * xp.sinh(t)
     w = xp.exp(-x * x / 2) * (c * xp.cosh(t) * step / math.sqrt(2 * math.pi))

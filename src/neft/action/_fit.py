@@ -18,6 +18,7 @@ from .._activation import Activation
 from .._activation import activation as _activation
 from .._files import writing
 from .._progress import track
+from .._promote import common_dtype
 from .._result import Made, Result, result
 from ._model import LETTERS, Parameters, Samples, cross_entropy, logits, samples
 
@@ -169,7 +170,9 @@ def _named_loss(z: Any, m: Any, params: Any, *, act: Activation) -> Any:
     # JAX (0.10) remembers what it made of a NumPy array while a trace holds it, and with 64 bits on that is 64 bits for
     # whoever uses the array later with 64 bits off. A new view is an array that nobody else uses.
     z, m = (a[...] if isinstance(a, np.ndarray) else a for a in (z, m))
-    return cross_entropy(logits([params[name] for name in LETTERS], z, act), m)
+    dtype = common_dtype(z, *(params[name] for name in LETTERS))
+    theta = [jnp.asarray(params[name], dtype) for name in LETTERS]
+    return cross_entropy(logits(theta, jnp.asarray(z, dtype), act), m)
 
 
 def _both(data: Any, evaluation: Any) -> tuple[Samples, Samples]:

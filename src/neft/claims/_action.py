@@ -231,7 +231,7 @@ def _derivative_formulas() -> dict[str, float]:
 
     def logits(t: Any) -> Any:
         p = {k: v + sum(t[i] * d[k] for i, d in enumerate(directions)) for k, v in params.items()}
-        return jax.nn.silu(z @ p["W"].T + p["b"]) @ p["U"].T + p["c"]
+        return jax.nn.silu(z @ p["W"].T + p["b"][None, :]) @ p["U"].T + p["c"][None, :]
 
     loss = lambda t: -jax.nn.log_softmax(logits(t))[jnp.arange(len(m)), m].mean()  # noqa: E731
     zero = jnp.zeros(3)

@@ -187,7 +187,7 @@ def ntk_forward(level: Level) -> Measurement:
             z, H = net.preactivations(params, jnp.asarray(_X)), _ntks(net, theta, rates)
             for l in range(1, net.depth):
                 s, slope = net.activation(z[l - 1]), net.activation.derivative(1)(z[l - 1])
-                chain = np.asarray(params[l].W * slope)
+                chain = np.asarray(params[l].W * slope[None, :])
                 trivial = net.lambda_b[l] + net.lambda_W[l] * float((s**2).mean())
                 forward = trivial * np.eye(net.widths[l + 1]) + chain @ H[l - 1] @ chain.T
                 worst = max(worst, float(np.abs(forward - H[l]).max()))
