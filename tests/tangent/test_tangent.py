@@ -56,6 +56,13 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     )
 
 
+def test_images_of_bytes_have_the_ntk_of_the_same_numbers():
+    net = MLP(widths=(3, 4, 2), activation="linear")
+    params, x = net.init(jax.random.key(0)), np.array([[200, 100, 3], [7, 250, 90]], np.uint8)
+    plain = lambda p, x: net.apply(p, x)  # noqa: E731
+    np.testing.assert_allclose(tangent.ntk(net, params, x), tangent.ntk(plain, params, x.astype(float)), rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_blocks_change_nothing(brute, monkeypatch):
     params, *_ = brute
