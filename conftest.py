@@ -21,9 +21,8 @@ os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
 
 import jax  # noqa: E402
 
-if os.environ.get("STRICT"):
-    jax.config.update("jax_numpy_rank_promotion", "raise")
-    jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 _MAPS = Path("/proc/self/maps")
 _MOST = 45_000  # memory maps; Linux allows 65,530 by default, and XLA's compiler crashes there

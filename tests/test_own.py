@@ -154,7 +154,7 @@ def test_an_activation_of_a_traced_value_is_refused():
         (lambda z: z - z.mean(), "mixes the elements"),
         (lambda z: z > 0, "returns bool"),
         (lambda z: z.astype(jnp.float32), "returns float32"),
-        (lambda z: 1j * z, "returns complex128"),
+        (lambda z: jax.lax.complex(z, z), "returns complex128"),
         (lambda z: jnp.sqrt(z + 7), "NaN at -7.0"),
         (lambda z: None, "cannot be traced"),
         (math.tanh, "cannot be traced"),

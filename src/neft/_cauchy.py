@@ -46,7 +46,9 @@ def circles(function: Callable) -> Circles:
     """The function's Fourier coefficients on circles with radii from 1e-3 up to its singularity, or to 1e3."""
     unit = np.exp(2j * np.pi * np.arange(_POINTS) / _POINTS)
     try:
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True), np.errstate(all="ignore"):
+        # A function of real numbers has real constants, which meet complex numbers here.
+        promotion = jax.numpy_dtype_promotion("standard")
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True), promotion, np.errstate(all="ignore"):
             values = np.asarray(function(jnp.asarray(_RADII[:, None] * unit)), dtype=np.complex128)
     except Exception as error:  # whatever a user's function raises for complex numbers
         raise ValueError(

@@ -63,9 +63,9 @@ def shared_coefficients(
     f: Callable, K: Float[Array, " variances"], x: Float[Array, " nodes"], w: Float[Array, " nodes"], terms: int
 ) -> tuple[Float[Array, "terms variances"], Float[Array, " variances"]]:
     """a_k(K) and ⟨f²⟩ by a rule that all variances share: one matrix product."""
-    values = f(jnp.sqrt(K)[:, None] * x)
+    values = f(jnp.sqrt(K)[:, None] * x[None, :])
     # The weights hold the whole Gaussian; half of it belongs to the Hermite functions.
-    a = (functions(x, terms) * (w * jnp.exp(x * x / 4))) @ values.T
+    a = (functions(x, terms) * (w * jnp.exp(x * x / 4))[None, :]) @ values.T
     return a, (values * values) @ w
 
 

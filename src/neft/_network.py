@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from . import _check
 from ._activation import Activation, activation
+from ._promote import common_dtype, to_rank
 
 
 class Layer(NamedTuple):
@@ -101,10 +102,12 @@ class MLP:
     ) -> tuple[Float[Array, "*batch n_l"], ...]:
         """(z¹, …, z^L) for inputs of shape (…, n_0)."""
         self._check_call(params, x)
+        dtype = common_dtype(x, *jax.tree.leaves(params))
         zs: list[Array] = []
         for W, b in params:
-            signal = self.activation(zs[-1]) if zs else jnp.asarray(x)
-            zs.append(signal @ jnp.asarray(W).T + jnp.asarray(b))
+            W, b = jnp.asarray(W, dtype), jnp.asarray(b, dtype)
+            signal = self.activation(zs[-1]) if zs else jnp.asarray(x, dtype)
+            zs.append(signal @ W.T + to_rank(b, signal.ndim))
         return tuple(zs)
 
     def rates(self) -> tuple[Layer, ...]:

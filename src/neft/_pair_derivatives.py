@@ -187,14 +187,14 @@ def _smooth(
     act: Activation, orders: tuple[DerivativeOrders, ...], count: int, ca: Array, cb: Array, rho: Array
 ) -> Array:
     step = _REACH / count
-    x = jnp.arange(-count, count + 1) * step
+    x = jnp.arange(-count, count + 1, dtype=float) * step
     w = jnp.exp(-x * x / 2) * (step / math.sqrt(2 * math.pi))
     order = max(max(pair) for pair in orders)
 
     def one(given):
         ca, cb, rho = given
-        first = jnp.stack([derivative_of(act.function, n)(ca * x) for n in range(order + 1)]) * w
-        z = cb * (rho * x[:, None] + jnp.sqrt((1 - rho) * (1 + rho)) * x)
+        first = jnp.stack([derivative_of(act.function, n)(ca * x) for n in range(order + 1)]) * w[None, :]
+        z = cb * (rho * x[:, None] + jnp.sqrt((1 - rho) * (1 + rho)) * x[None, :])
         second = jnp.stack([derivative_of(act.function, n)(z) @ w for n in range(order + 1)])
         return jnp.stack([(first[p] * second[q]).sum() for p, q in orders])
 
@@ -215,7 +215,7 @@ def _kinked(
         across = jnp.sqrt((1 - rho) * (1 + rho))
         # z_a = c_a x and z_b = c_b (ρ x + across·y). Averages over y smooth the kinks of z_b.
         along = jnp.where(jnp.abs(rho) > 1e-3, rho, 1e-3)
-        near = (kinks[:, None] / cb + across * AROUND_A_KINK) / along
+        near = (kinks[:, None] / cb + across * AROUND_A_KINK[None, :]) / along
         x, first = _with_hermite(act, highest, ca, jnp.zeros(()), kinks / ca, jnp.concatenate([even, near.ravel()]))
 
         def inner(x):
@@ -258,12 +258,12 @@ def _with_hermite(
     """
     edges = jnp.sort(jnp.clip(jnp.concatenate([edges, kinks]), -_REACH, _REACH))
     half = (edges[1:] - edges[:-1])[:, None] / 2
-    x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
+    x = (edges[:-1, None] + half * (1 + _NODES[None, :])).ravel()
     regular = jnp.stack([derivative_of(act.function, n)(shift + scale * x) for n in range(highest + 1)])
-    regular = jnp.pad(regular * (half * _WEIGHTS).ravel(), [(0, 0), (0, len(kinks))])
+    regular = jnp.pad(regular * (half * _WEIGHTS[None, :]).reshape(1, -1), [(0, 0), (0, len(kinks))])
     jumps = jnp.array([kink.jump if kink.order == highest - 1 else 0.0 for kink in act.kinks])
     functions = regular.at[-1, len(x) :].set(jumps / scale)
     x = jnp.concatenate([x, kinks])
     gaussian = jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     hermite = jnp.stack([jnp.ones_like(x), x, x**2 - 1, x**3 - 3 * x, x**4 - 6 * x**2 + 3])
-    return x, functions[:, None] * (hermite * gaussian)
+    return x, functions[:, None] * (hermite * gaussian[None, :])[None]

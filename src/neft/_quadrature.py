@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ._accuracy import warn_missed
 from ._blocks import block_size, blocks
+from ._promote import to_rank
 
 _REACH = 13.0  # standard deviations; beyond them the weight is below 1e-37
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -75,9 +76,14 @@ def unit_rule(
     # Breaks out of reach make empty segments.
     edges = xp.stack([-end, *(xp.clip(xp.arcsinh(b[..., None] / c), -end, end) for b in breaks), end])
     width = (edges[1:] - edges[:-1]) / panels
-    left = edges[:-1] + width * np.arange(panels)
-    t = xp.moveaxis(left[..., None] + width[..., None] * ((_NODES + 1) / 2), 0, -3)
-    step = xp.moveaxis(width[..., None] * (_WEIGHTS / 2), 0, -3)
+
+    def last(values: Any, ndim: int) -> Any:
+        return to_rank(np.asarray(values, spread.dtype), ndim)
+
+    left = edges[:-1] + width * last(np.arange(panels), width.ndim)
+    left, width = left[..., None], width[..., None]
+    t = xp.moveaxis(left + width * last((_NODES + 1) / 2, width.ndim), 0, -3)
+    step = xp.moveaxis(width * last(_WEIGHTS / 2, width.ndim), 0, -3)
     c = c[..., None, None]
     x = c * xp.sinh(t)
     w = xp.exp(-x * x / 2) * (c * xp.cosh(t) * step / math.sqrt(2 * math.pi))

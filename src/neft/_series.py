@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from . import _check
 from ._activation import Activation
 from ._activation import activation as _activation
+from ._promote import common_dtype, to_rank
 
 
 class Series(eqx.Module):
@@ -54,7 +55,7 @@ class Series(eqx.Module):
             _check.real("scale", scale, above=0.0),
         )
         start, direction = jnp.broadcast_arrays(_real("start", start), _real("direction", direction))
-        dtype = jnp.result_type(start, direction)
+        dtype = common_dtype(start, direction)
         scaled = jnp.zeros((order + 1, *start.shape), dtype).at[0].set(start)
         return cls(scaled.at[1].set(scale * direction) if order else scaled, scale)
 
@@ -96,10 +97,8 @@ class Series(eqx.Module):
 
     def __call__(self, t: Any) -> Array:
         """The partial sum at t, by Horner's rule."""
-        u = jnp.asarray(t, self.scaled.dtype) / self.scale
-        return lax.fori_loop(
-            0, self.order, lambda i, total: total * u + self.scaled[self.order - 1 - i], self.scaled[-1] + 0 * u
-        )
+        scaled, u = self._beside(jnp.asarray(t, self.scaled.dtype) / self.scale)
+        return lax.fori_loop(0, self.order, lambda i, total: total * u + scaled[self.order - 1 - i], scaled[-1] + 0 * u)
 
     def map(self, linear: Callable[[Array], Array]) -> "Series":
         """A linear function of the batch, such as a matrix product or a sum, applied to every coefficient."""
@@ -129,8 +128,8 @@ class Series(eqx.Module):
     def __mul__(self, other: Any) -> "Series":
         if isinstance(other, Series):
             return self._like(_multiply(_aligned(self.scaled, other), _aligned(self._matched(other), self)))
-        other = self._number(other)
-        return self._like(_padded(self.scaled, other.ndim) * other)
+        scaled, other = self._beside(self._number(other))
+        return self._like(scaled * other[None])
 
     __rmul__ = __mul__
 
@@ -139,7 +138,8 @@ class Series(eqx.Module):
             other = self._number(other)
             if _known(jnp.any(other == 0)):
                 raise ValueError("series is divided by 0, but must be divided by other numbers.")
-            return self._like(_padded(self.scaled, other.ndim) / other)
+            scaled, other = self._beside(other)
+            return self._like(scaled / other[None])
         divisor = self._matched(other)
         if _known(jnp.any(divisor[0] == 0)):
             raise ValueError("series is divided by one that starts at 0, but must be divided by one that does not.")
@@ -254,6 +254,11 @@ class Series(eqx.Module):
             )
         return other.scaled
 
+    def _beside(self, number: Array) -> tuple[Array, Array]:
+        """The coefficients and the number, which has as many axes as each coefficient has."""
+        scaled = _padded(self.scaled, number.ndim)
+        return scaled, to_rank(number, scaled.ndim - 1)
+
     def _number(self, other: Any) -> Array:
         return _real("operand of a series", other).astype(self.scaled.dtype)
 
@@ -349,7 +354,7 @@ def _multiply(a: Array, b: Array) -> Array:
     padded = jnp.concatenate([jnp.zeros_like(b[1:]), b])
 
     def step(j, total):
-        return total + a[j] * lax.dynamic_slice_in_dim(padded, order - j, order + 1)
+        return total + a[j][None] * lax.dynamic_slice_in_dim(padded, order - j, order + 1)
 
     return lax.fori_loop(0, order + 1, step, jnp.zeros(shape, jnp.result_type(a, b)))
 

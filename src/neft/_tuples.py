@@ -20,6 +20,7 @@ from ._accuracy import warn_missed
 from ._activation import Activation, derivative_of
 from ._blocks import blocks
 from ._precision import float64
+from ._promote import to_rank
 from ._quadrature import AROUND_A_KINK, elementwise, refined
 
 DerivativeOrders = tuple[int, ...]
@@ -248,12 +249,12 @@ def _smooth(
     def mean(axes: list[Array], i: int) -> Array:
         total = jnp.zeros(())
         for j, x in enumerate(axes):
-            total = total[..., None] + L[i, j] * x
+            total = total[..., None] + to_rank(L[i, j] * x, j + 1)
         return total
 
     def tensor(lists: tuple) -> Array:
-        inner = table[:, None] + L[-1, -1] * grids[-1]
-        averaged = (_features(act, lists[-1], inner) * weights[-1]).sum(-1)
+        inner = table[:, None] + L[-1, -1] * grids[-1][None, :]
+        averaged = (_features(act, lists[-1], inner) * weights[-1][None, None, :]).sum(-1)
         if size == 1:
             return _interpolate(table, averaged, jnp.zeros(()))
         points = math.prod(len(x) for x in grids[1:-1]) * math.prod(map(len, lists[1:]))
@@ -264,7 +265,7 @@ def _smooth(
     def outer(lists: tuple, averaged: Array, axes: list[Array], weights: list[Array]) -> Array:
         inside = _interpolate(table, averaged, mean(axes[: size - 1], size - 1))
         for i in range(size - 2, -1, -1):
-            here = _features(act, lists[i], mean(axes[: i + 1], i)) * weights[i]
+            here = _features(act, lists[i], mean(axes[: i + 1], i)) * to_rank(weights[i], i + 2)
             # Features here and features inside, over x_1..x_i, are summed over x_i.
             flat = inside.reshape(-1, *here.shape[1:])
             summed = jnp.einsum("f...x,g...x->fg...", here, flat)
@@ -289,7 +290,7 @@ def _interpolate(table: Array, values: Float[Array, "features points"], at: Arra
     step = table[1] - table[0]
     where = (at - table[0]) / step
     first = jnp.clip(jnp.floor(where).astype(int) - (_STENCIL // 2 - 1), 0, len(table) - _STENCIL)
-    offset = where - first
+    offset = where - first.astype(where.dtype)
     # Products of the distances to all points before and after each.
     before, after = [jnp.ones_like(offset)], [jnp.ones_like(offset)]
     for k in range(_STENCIL - 1):
@@ -298,7 +299,7 @@ def _interpolate(table: Array, values: Float[Array, "features points"], at: Arra
     total = jnp.zeros((values.shape[0], *at.shape))
     for k in range(_STENCIL):
         norm = math.prod(k - j for j in range(_STENCIL) if j != k)
-        total = total + (before[k] * after[_STENCIL - 1 - k] / norm) * values[:, first + k]
+        total = total + (before[k] * after[_STENCIL - 1 - k] / norm)[None] * values[:, first + k]
     return total
 
 
@@ -335,15 +336,15 @@ def _kinked(
         edges = [jnp.linspace(-_REACH, _REACH, 5), *(jnp.clip(b, -_REACH, _REACH) for b in breaks)]
         edges = jnp.sort(jnp.concatenate(edges))
         half = (edges[1:] - edges[:-1])[:, None] / 2
-        x = (edges[:-1, None] + half * (1 + unit)).ravel()
-        w = (half * unit_weights).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        x = (edges[:-1, None] + half * (1 + unit[None, :])).ravel()
+        w = (half * unit_weights[None, :]).ravel() * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
         if d == size - 1:
-            return (_features(act, lists[d], means[0] + slopes[0] * x) * w).sum(-1)
+            return (_features(act, lists[d], means[0] + slopes[0] * x) * w[None, :]).sum(-1)
         points = together * math.prod(counts[d + 1 :]) * len(lists[-1])
         many = together * min(len(x), max(1, _POINTS // points))
 
         def part(x: Array, w: Array) -> Array:
-            here = _features(act, lists[d], means[0] + slopes[0] * x) * w
+            here = _features(act, lists[d], means[0] + slopes[0] * x) * w[None, :]
             inside = jax.vmap(lambda t: level(lists, d + 1, means[1:] + slopes[1:] * t, many))(x)
             return jnp.tensordot(here, inside, axes=(1, 0))
 

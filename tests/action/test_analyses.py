@@ -54,7 +54,7 @@ def test_every_truncation_runs_to_minus_infinity_along_the_direction_given(name,
 
 
 def loss_by_hand(q, z, m, sigma):
-    f = sigma(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"]
+    f = sigma(z @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
     return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
 

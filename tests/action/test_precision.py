@@ -58,7 +58,7 @@ def test_a_loss_that_closes_over_numpy_labels_is_left_as_it_was():
     params, (z, m) = exact.problem(True)
 
     def loss(q):
-        f = jax.nn.silu(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"]
+        f = jax.nn.silu(z @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
         return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     found = action.ray(loss, params, 2)

@@ -167,7 +167,7 @@ def test_steps_recover_a_loss_from_series_beyond_the_radius():
     params = {name: 3 * value for name, value in params.items()}
 
     def loss(q):
-        f = jax.nn.silu(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"]
+        f = jax.nn.silu(z @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
         return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     found = action.recover(loss, params, order=12, fraction=0.4)

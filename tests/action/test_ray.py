@@ -30,7 +30,7 @@ def classifier(activation, data):
 
     @jax.jit
     def loss(q):
-        f = activation(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"]
+        f = activation(z.astype(q["W"].dtype) @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
         return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     return loss

@@ -132,7 +132,7 @@ def test_the_numbers_of_the_page_on_other_libraries_are_those_of_the_formulas():
     x = np.random.default_rng(0).normal(size=(2, n))
 
     def output(theta, x):
-        return W_std / n**0.5 * x @ theta["W"].T + b_std * theta["b"]
+        return W_std / n**0.5 * x @ theta["W"].T + b_std * theta["b"][None, :]
 
     theta = {"W": jnp.ones((3, n)), "b": jnp.ones(3)}
     by_hand = neft.tangent.ntk(output, theta, jnp.asarray(x, jnp.float32))

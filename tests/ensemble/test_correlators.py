@@ -23,7 +23,7 @@ def _derivatives(key):
         return NET.apply(back(v), jnp.asarray(X)).T  # (neuron, sample)
 
     J, second = jax.jacfwd(outputs)(vector), jax.jacfwd(jax.jacfwd(outputs))(vector)
-    v = rate * J
+    v = rate[None, None, :] * J
     along = jnp.einsum("iaxy,jby->iajbx", second, v)
 
     def third(direction):  # D³z_i(a)[v, v', ·] contracted, by one more derivative

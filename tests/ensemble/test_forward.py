@@ -36,7 +36,7 @@ class Explicit:
         def signal(v):
             s = jnp.asarray(X)
             for W, b in back(v):
-                s = NET.activation(s @ W.T + b)
+                s = NET.activation(s @ W.T + b[None, :])
             return s.T  # (neuron, sample)
 
         self.f = np.asarray(jax.jit(signal)(vector))

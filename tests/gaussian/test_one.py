@@ -94,7 +94,7 @@ def test_the_rule_can_be_differentiated_also_across_a_kink():
     # d⟨f⟩/dK = ⟨f(z² - K)⟩/2K², here for the step of ReLU's derivative shifted off the origin.
     def average(K):
         z, w = rule(K, kinks=(0.5,))
-        return (w * (z > 0.5)).sum()
+        return jnp.where(z > 0.5, w, 0.0).sum()
 
     with jax.enable_x64(True):
         slope = float(jax.jit(jax.grad(average))(0.8))

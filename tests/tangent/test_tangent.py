@@ -57,6 +57,13 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     )
 
 
+def test_images_of_bytes_have_the_ntk_of_the_same_numbers():
+    net = MLP(widths=(3, 4, 2), activation="linear")
+    params, x = net.init(jax.random.key(0)), np.array([[200, 100, 3], [7, 250, 90]], np.uint8)
+    plain = lambda p, x: net.apply(p, x)  # noqa: E731
+    np.testing.assert_allclose(tangent.ntk(net, params, x), tangent.ntk(plain, params, x.astype(float)), rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_blocks_change_nothing(brute, monkeypatch):
     params, *_ = brute
@@ -71,7 +78,7 @@ def test_blocks_change_nothing(brute, monkeypatch):
 
 def test_the_dntk_is_that_of_brute_force(brute):
     params, x, rates, J, H, _ = brute
-    v = J * rates
+    v = J * rates[None, None, :]
     exact = np.einsum("aipq,bjp,ckq->abcijk", H, v, v)
     np.testing.assert_allclose(tangent.dntk(NET, params, x, rates=NET.rates()), exact, rtol=1e-11, atol=1e-13)
     assert np.abs(exact).max() > 0.01
@@ -79,7 +86,7 @@ def test_the_dntk_is_that_of_brute_force(brute):
 
 def test_both_ddntks_are_those_of_brute_force(brute):
     params, x, rates, J, H, third = brute
-    v = J * rates
+    v = J * rates[None, None, :]
     one = np.einsum("aipqr,bjp,ckq,dlr->abcdijkl", third, v, v, v, optimize=True)
     half = np.einsum("aipq,ckq->aickp", H, v)
     two = np.einsum("aickp,p,bjdlp->abcdijkl", half, rates, half, optimize=True)

@@ -148,7 +148,7 @@ def test_the_type_is_the_one_asked_for_and_any_loss_is_taken():
     signs = np.array([1, -1, 1])
 
     def logistic(z, y):
-        return jnp.logaddexp(0.0, -y[:, None] * z).sum()
+        return jnp.logaddexp(0.0, -y[:, None].astype(z.dtype) * z).sum()
 
     options = {"draws": 2, "key": KEY, "steps": 30, "learning_rate": 0.5}
     found = training.ensemble(NET, X.astype(np.float32), signs, TEST, loss=logistic, **options)

@@ -107,7 +107,7 @@ def test_evolve_gives_outputs_kernels_and_what_the_steps_change():
 def test_any_function_goes_and_a_result_can_be_kept(tmp_path):
     with jax.enable_x64(False):
         f = lambda p, x: jnp.tanh(x @ p["a"]) @ p["b"]  # noqa: E731
-        params = {"a": jnp.ones((2, 4)) * jnp.arange(1.0, 5.0) / 3, "b": jnp.linspace(-1.0, 1.0, 4)[:, None]}
+        params = {"a": jnp.ones((2, 4)) * jnp.arange(1.0, 5.0)[None, :] / 3, "b": jnp.linspace(-1.0, 1.0, 4)[:, None]}
         found = evolve(f, params, X, [0.3, -0.2], order=1, rates=0.5)
     assert found.test.dtype == np.float64 and found.test.shape == (2, 1) and float(found.moved) == 0
     np.testing.assert_allclose(found.train, [[0.3], [-0.2]], atol=1e-12)

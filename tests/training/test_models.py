@@ -50,7 +50,7 @@ class Dense:
 
     def apply(self, variables, x):
         layer = variables["params"]["Dense_0"]
-        return x @ layer["kernel"] + layer["bias"]
+        return x @ layer["kernel"] + layer["bias"][None, :]
 
 
 def test_models_in_the_manner_of_flax_are_taken():

@@ -23,7 +23,7 @@ def outputs(form, params, x):
     """The network with its multipliers, written out."""
     for l, (W, b) in enumerate(params):
         signal = jnp.tanh(x) if l else x
-        x = form.multiplier_W[l] * (signal @ W.T) + form.multiplier_b[l] * b
+        x = form.multiplier_W[l] * (signal @ W.T) + form.multiplier_b[l] * b[None, :]
     return x
 
 

@@ -186,7 +186,7 @@ def _compiled(act: Activation, order: int, closed: bool):
     @jax.jit
     def run(params, z, m):
         x = z @ params.W.T
-        loss = cross_entropy(act(x + params.b) @ params.U.T + params.c, m) * len(m)
+        loss = cross_entropy(act(x + params.b[None, :]) @ params.U.T + params.c[None, :], m) * len(m)
         found = parts(params, x)
         return _closed.term_sums(found, m) if closed else found, loss
 

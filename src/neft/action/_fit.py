@@ -13,11 +13,12 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from .. import _check
+from .. import _check, _optimizer
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._files import writing
 from .._progress import track
+from .._promote import common_dtype
 from .._result import Made, Result, result
 from ._model import LETTERS, Parameters, Samples, cross_entropy, logits, samples
 
@@ -170,7 +171,9 @@ def _named_loss(z: Any, m: Any, params: Any, *, act: Activation) -> Any:
     # JAX (0.10) remembers what it made of a NumPy array while a trace holds it, and with 64 bits on that is 64 bits for
     # whoever uses the array later with 64 bits off. A new view is an array that nobody else uses.
     z, m = (a[...] if isinstance(a, np.ndarray) else a for a in (z, m))
-    return cross_entropy(logits([params[name] for name in LETTERS], z, act), m)
+    dtype = common_dtype(z, *(params[name] for name in LETTERS))
+    theta = [jnp.asarray(params[name], dtype) for name in LETTERS]
+    return cross_entropy(logits(theta, jnp.asarray(z, dtype), act), m)
 
 
 def _both(data: Any, evaluation: Any) -> tuple[Samples, Samples]:
@@ -216,7 +219,7 @@ def _epoch(act: Activation, transform: optax.GradientTransformation, batch: int)
         def step(carry: Any, rows: Any) -> Any:
             theta, state = carry
             gradient = jax.grad(loss)(theta, z[rows], m[rows])
-            update, state = transform.update(gradient, state, theta)
+            update, state = _optimizer.update(transform, gradient, state, theta)
             return (optax.apply_updates(theta, update), state), None
 
         return jax.lax.scan(step, (theta, state), order)[0]

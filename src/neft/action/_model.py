@@ -105,7 +105,7 @@ def samples(data: Any, *, classes: int | None = None, features: int | None = Non
 def logits(params: Any, z: Any, act: Activation) -> Any:
     """f_α(z), shape (n, M), as traceable code; `params` is any mapping or tuple with the four letters."""
     U, W, b, c = params
-    return act(z @ W.T + b) @ U.T + c
+    return act(z @ W.T + b[None, :]) @ U.T + c[None, :]
 
 
 def cross_entropy(f: Any, m: Any) -> Any:

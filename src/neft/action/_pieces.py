@@ -34,7 +34,7 @@ def pieces(params: Any, x: Any, s: tuple[float, ...], *, dtype: Any) -> Pieces:
     for k, number in enumerate(s):
         if k or number:
             found[1, 0, k, 0] = number * bias.sum(axis=1)[None]
-        bias = bias * b.astype(dtype)
+        bias = bias * b.astype(dtype)[None, :]
     if any(s[1:]):
         power = x
         for j in range(1, len(s)):
@@ -43,7 +43,7 @@ def pieces(params: Any, x: Any, s: tuple[float, ...], *, dtype: Any) -> Pieces:
             # One product for all powers of b: rows are U, Ub, Ubb, …
             kept = [k for k in range(len(s) - j) if s[j + k]]
             if kept:
-                stacked = jnp.concatenate([U * b**k for k in kept])
+                stacked = jnp.concatenate([U * b[None, :] ** k for k in kept])
                 parts = jnp.split((power @ stacked.T).astype(dtype), len(kept), axis=1)
                 for k, part in zip(kept, parts):
                     found[1, j, k, 0] = s[j + k] * math.comb(j + k, j) * part
@@ -58,7 +58,7 @@ def pieces(params: Any, x: Any, s: tuple[float, ...], *, dtype: Any) -> Pieces:
 def homogeneous_pieces(params: Any, x: Any, act: Activation, *, dtype: Any) -> Pieces:
     """c and Uρ with ρ = σ(Wz+b), for σ(tx) = tσ(x): exact for t ≥ 0."""
     U, _, b, c = params
-    return {(0, 0, 0, 1): c[None].astype(dtype), (1, 1, 0, 0): (act(x + b) @ U.T).astype(dtype)}
+    return {(0, 0, 0, 1): c[None].astype(dtype), (1, 1, 0, 0): (act(x + b[None, :]) @ U.T).astype(dtype)}
 
 
 def of_activation(act: Activation, order: int) -> Callable[[Any, Any], Pieces]:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from .. import _check
+from .. import _check, _optimizer
 from .._progress import track
 from .._result import Made, Result, result
 
@@ -118,7 +118,7 @@ class StoppingMonitor:
                 steepest = self._followed(params, steepest)
             if batches is not None:
                 gradient = jax.grad(batches(i))(params)
-            update, state = optimizer.update(gradient, state, params)
+            update, state = _optimizer.update(optimizer, gradient, state, params)
             self._plain = self._plain and (rate is None or _along(update, gradient, -rate))
             self._rows.append((float(first), float(second), alignment, float(_dot(other, update))))
             params = optax.apply_updates(params, update)

@@ -99,9 +99,10 @@ def boundedness(
     if homogeneous(act):
         raise ValueError(f"activation is {act.name!r}, but the truncations are examined for smooth activations only.")
     data = samples(data)
+    exact = data._replace(z=data.z.astype(np.float64))
     found = None
     for theta in _candidates(data, act, hidden, tries, jax.random.key(0) if key is None else key, order):
-        S = _along.coefficients(theta, data, act, order)[0]
+        S = _along.coefficients(theta, exact, act, order)[0]
         # What a direction reaches at 100 times itself: terms that do not matter there are rounding.
         sizes = np.abs(S) * 100.0 ** np.arange(order + 1)
         top = next((n for n in range(order, 0, -1) if sizes[n] > 1e-9 * sizes.max()), 0)

@@ -28,8 +28,8 @@ def _term(monomial: str, orders: dict[str, int], sigma: Callable = jax.nn.silu) 
 
     def loss(t: Any) -> Any:
         u, w, b, c = t
-        h = sigma(w * (z @ params["W"].T) + b * params["b"])
-        f = u * (h @ params["U"].T) + c * params["c"]
+        h = sigma(w * (z @ params["W"].T) + b * params["b"][None, :])
+        f = u * (h @ params["U"].T) + c * params["c"][None, :]
         return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     run = loss
@@ -231,7 +231,7 @@ def _derivative_formulas() -> dict[str, float]:
 
     def logits(t: Any) -> Any:
         p = {k: v + sum(t[i] * d[k] for i, d in enumerate(directions)) for k, v in params.items()}
-        return jax.nn.silu(z @ p["W"].T + p["b"]) @ p["U"].T + p["c"]
+        return jax.nn.silu(z @ p["W"].T + p["b"][None, :]) @ p["U"].T + p["c"][None, :]
 
     loss = lambda t: -jax.nn.log_softmax(logits(t))[jnp.arange(len(m)), m].mean()  # noqa: E731
     zero = jnp.zeros(3)
@@ -343,7 +343,8 @@ def relu_third_order(level: Level) -> Measurement:
     params, (z, m) = problem()
 
     def loss(q):
-        return -jax.nn.log_softmax(jax.nn.relu(z @ q["W"].T + q["b"]) @ q["U"].T + q["c"])[jnp.arange(len(m)), m].mean()
+        f = jax.nn.relu(z @ q["W"].T + q["b"][None, :]) @ q["U"].T + q["c"][None, :]
+        return -jax.nn.log_softmax(f)[jnp.arange(len(m)), m].mean()
 
     found = action.ray(loss, params, 3)[3]
     c = params["c"] - params["c"].mean()

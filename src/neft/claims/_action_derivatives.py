@@ -23,7 +23,7 @@ _SIZES = {"M": 3, "H": 4, "E": 2}
 
 
 def _logits(params: Any, z: Any, sigma: Callable = jax.nn.silu) -> Any:
-    return sigma(z @ params["W"].T + params["b"]) @ params["U"].T + params["c"]
+    return sigma(z @ params["W"].T + params["b"][None, :]) @ params["U"].T + params["c"][None, :]
 
 
 def _loss(params: Any, z: Any, m: Any, sigma: Callable = jax.nn.silu) -> Any:

@@ -117,7 +117,7 @@ def _flat(net: MLP, seed: int = 0) -> tuple[Any, Any, Any]:
 
 def _ntks(net: MLP, theta: Any, rates: Any) -> list[np.ndarray]:
     # Of every layer, by automatic differentiation.
-    return [np.asarray((J * rates) @ J.T) for J in _jacobians(net)(theta)]
+    return [np.asarray((J * rates[None, :]) @ J.T) for J in _jacobians(net)(theta)]
 
 
 @functools.lru_cache(maxsize=8)
@@ -187,7 +187,7 @@ def ntk_forward(level: Level) -> Measurement:
             z, H = net.preactivations(params, jnp.asarray(_X)), _ntks(net, theta, rates)
             for l in range(1, net.depth):
                 s, slope = net.activation(z[l - 1]), net.activation.derivative(1)(z[l - 1])
-                chain = np.asarray(params[l].W * slope)
+                chain = np.asarray(params[l].W * slope[None, :])
                 trivial = net.lambda_b[l] + net.lambda_W[l] * float((s**2).mean())
                 forward = trivial * np.eye(net.widths[l + 1]) + chain @ H[l - 1] @ chain.T
                 worst = max(worst, float(np.abs(forward - H[l]).max()))
@@ -363,7 +363,7 @@ def step_expansion(level: Level) -> Measurement:
         derivatives = (jax.jacrev(outputs), jax.hessian(outputs), jax.jacfwd(jax.hessian(outputs)))
         J, second, third = jax.jit(lambda t: [derivative(t) for derivative in derivatives])(theta)
         residual = outputs(theta) - jnp.array([0.3, -0.4, 0.1, 0.9])
-        v = J * rates
+        v = J * rates[None, :]
         H, dH = J @ v.T, jnp.einsum("iab,ja,kb->ijk", second, v, v)
         ddH = jnp.einsum("iabc,ja,kb,lc->ijkl", third, v, v, v)
         terms = [-H @ residual, jnp.einsum("ijk,j,k->i", dH, residual, residual) / 2]

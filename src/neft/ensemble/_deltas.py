@@ -107,7 +107,7 @@ def _pinned(
     s1 = [*(act.derivative(1)(value) for value in zs[:m]), slopes]
     for p in params[m + 1 : l]:
         below.append(act(z))
-        z = below[-1] @ p.W.T + p.b
+        z = below[-1] @ p.W.T + p.b[None, :]
         s1.append(act.derivative(1)(z))
     f = act(z)
 

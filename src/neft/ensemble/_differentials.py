@@ -85,10 +85,10 @@ def backward(signals: Signals, heads: Array) -> tuple[list[Array], list[Array]]:
     """u and δ of each layer, (heads, samples, neurons), for linear functions (heads, neurons) of the last σ."""
     N = len(signals.below[0])
     u = jnp.broadcast_to(heads[:, None, :], (len(heads), N, heads.shape[-1]))
-    us, deltas = [u], [signals.s1[-1] * u]
+    us, deltas = [u], [signals.s1[-1][None] * u]
     for W, s1 in zip(signals.W[:0:-1], signals.s1[-2::-1]):
         us.append(deltas[-1] @ W)
-        deltas.append(s1 * us[-1])
+        deltas.append(s1[None] * us[-1])
     return us[::-1], deltas[::-1]
 
 
@@ -97,10 +97,10 @@ def forward(signals: Signals, rates: Rates, deltas: Sequence[Array]) -> tuple[li
     change: Array | None = None
     zdots, changes = [], []
     for m, (W, below) in enumerate(zip(signals.W, signals.below)):
-        own = metric(rates, below, m)[:, :, None] * deltas[m][:, None, :, :]
+        own = metric(rates, below, m)[None, :, :, None] * deltas[m][:, None, :, :]
         zdots.append(own if change is None else own + change @ W.T)
         changes.append(change)
-        change = signals.s1[m][:, None, :] * zdots[-1]
+        change = signals.s1[m][None, :, None, :] * zdots[-1]
     return zdots, changes
 
 
@@ -115,15 +115,15 @@ def _second(
     """u̇ and δ̇ of each layer: head i at sample a along the gradient of head j at sample b, (i, j, a, b, n)."""
 
     def along(m: int, udot: Array) -> Array:
-        bent = (signals.s2[m] * us[m])[:, None, :, None, :] * zdots[m]
-        return bent + signals.s1[m][:, None, :] * udot
+        bent = (signals.s2[m][None] * us[m])[:, None, :, None, :] * zdots[m][None]
+        return bent + signals.s1[m][None, None, :, None, :] * udot
 
     heads, N, n = us[-1].shape
     udots = [jnp.zeros((heads, heads, N, N, n), us[-1].dtype)]
     deltadots = [along(len(us) - 1, udots[0])]
     for m in range(len(us) - 1, 0, -1):
         dot = jnp.einsum("ian,jbn->ijab", deltas[m], deltas[m])
-        udots.append(rates.W[m] * dot[..., None] * signals.below[m] + deltadots[-1] @ signals.W[m])
+        udots.append(rates.W[m] * dot[..., None] * signals.below[m][None, None, None] + deltadots[-1] @ signals.W[m])
         deltadots.append(along(m - 1, udots[-1]))
     return udots[::-1], deltadots[::-1]
 
@@ -144,7 +144,7 @@ def _at_layer(
         layer = _Layer(
             metric(rates, signals.below[m], m), rates.W[m], signals.below[m], delta[m], deltadot[m], change[m]
         )
-        s2, s3 = signals.s2[m][:, None, :], signals.s3[m][:, None, :]
+        s2, s3 = signals.s2[m][None, :, None, :], signals.s3[m][None, :, None, :]
         z, uz = zdot[m], udot[m]
         # D²(f(d)·σ)(a) along v_j(b), v_j(c).
         P += jnp.einsum("dan,habcn->abcd", v[m], (s2 * z)[:, :, :, None] * z[:, :, None]) / k

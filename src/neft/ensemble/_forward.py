@@ -5,7 +5,7 @@ themselves: given the layer before, outputs are Gaussian with covariance G, and 
 (docs/theory/width, eq. 9).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +37,7 @@ def kernels(net: MLP, params: tuple[Layer, ...], x: Float[Array, "N n_0"]) -> Ke
     none = jnp.zeros((N,) * 4, x.dtype)
     rows = [(net.C_b[0] + net.C_W[0] * gram, net.lambda_b[0] + net.lambda_W[0] * gram, none, none)]
     # The NTK between the neurons of a layer, axes (sample, sample, neuron, neuron).
-    NTK = rows[0][1][:, :, None, None] * jnp.eye(net.widths[1], dtype=x.dtype)
+    NTK = rows[0][1][:, :, None, None] * _one(net.widths[1], x.dtype)
     for l in range(1, net.depth):
         n, C_W, lambda_W = net.widths[l], net.C_W[l], net.lambda_W[l]
         s, d = sigma(zs[l - 1]), slope(zs[l - 1])
@@ -54,9 +54,13 @@ def kernels(net: MLP, params: tuple[Layer, ...], x: Float[Array, "N n_0"]) -> Ke
             )
         )
         if l + 1 < net.depth:
-            own = (net.lambda_b[l] + lambda_W * gram)[:, :, None, None] * jnp.eye(net.widths[l + 1], dtype=x.dtype)
+            own = (net.lambda_b[l] + lambda_W * gram)[:, :, None, None] * _one(net.widths[l + 1], x.dtype)
             NTK = own + _sandwiched(params[l].W, inner)
     return Kernels(*(jnp.stack(column) for column in zip(*rows)))
+
+
+def _one(n: int, dtype: Any) -> Float[Array, "1 1 n n"]:
+    return jnp.eye(n, dtype=dtype)[None, None]
 
 
 def _sandwiched(W: Array, inner: Array) -> Array:

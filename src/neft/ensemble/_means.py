@@ -169,8 +169,8 @@ def _pair_rule(act: Activation, G: Float[Array, " three"]) -> Float[Array, " two
     kinks = np.array([kink.position for kink in act.kinks])
     if not len(kinks):
         x, w = (jnp.asarray(v) for v in _HERMITE)
-        z1, z2 = first * x[:, None], along * x[:, None] + across * x
-        weight = w[:, None] * w
+        z1, z2 = first * x[:, None], along * x[:, None] + across * x[None, :]
+        weight = w[:, None] * w[None, :]
     else:
         x, wx = _pieces(jnp.asarray(kinks) / first)
         y, wy = jax.vmap(lambda t: _pieces((kinks - along * t) / across))(x)
@@ -186,8 +186,8 @@ _HERMITE = [part / scale for part, scale in zip(np.polynomial.hermite_e.hermegau
 def _pieces(breaks: Array) -> tuple[Array, Array]:
     edges = jnp.sort(jnp.concatenate([jnp.array([-6.5, -1.5, 1.5, 6.5]), jnp.clip(breaks, -6.5, 6.5)]))
     half = (edges[1:] - edges[:-1])[:, None] / 2
-    x = (edges[:-1, None] + half * (1 + _NODES)).ravel()
-    return x, (half * _WEIGHTS).ravel() * jnp.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    x = (edges[:-1, None] + half * (1 + _NODES[None, :])).ravel()
+    return x, (half * _WEIGHTS[None, :]).ravel() * jnp.exp(-x * x / 2) / np.sqrt(2 * np.pi)
 
 
 def averages(act: Activation, G: Array) -> Averages:

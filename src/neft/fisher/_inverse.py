@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._promote import to_rank
+
 _MOST_STEPS = 100
 
 
@@ -31,7 +33,7 @@ def newton_schulz(A: Float[Array, "*batch p p"], guess: Float[Array, "*batch p p
     >>> bool(jnp.allclose(newton_schulz(A, jnp.eye(2)) @ A, jnp.eye(2), atol=1e-6))
     True
     """
-    one = jnp.eye(A.shape[-1], dtype=A.dtype)
+    one = to_rank(jnp.eye(A.shape[-1], dtype=A.dtype), A.ndim)
     norm = jnp.abs(A).sum(-1).max(-1)[..., None, None]
     near = _size(one - A @ guess) < 0.9
     X = jnp.where(near[..., None, None], guess, one / norm)
@@ -61,7 +63,7 @@ def damped(G: Any, damping: Any, relative: Any) -> Any:
     """G + (damping + relative·tr G)·1, for JAX and NumPy arrays of shape (…, p, p)."""
     trace = G.diagonal(axis1=-2, axis2=-1).sum(-1)
     epsilon = damping + relative * trace
-    return G + epsilon[..., None, None] * np.eye(G.shape[-1], dtype=G.dtype)
+    return G + epsilon[..., None, None] * to_rank(np.eye(G.shape[-1], dtype=G.dtype), G.ndim)
 
 
 def _size(R: Float[Array, "*batch p p"]) -> Float[Array, "*batch"]:

@@ -71,13 +71,13 @@ class BatchNormalized:
         """The inputs of each layer, its preactivations, and the moments used (the batch's own by default)."""
         inputs, zs, used = [jnp.asarray(x)], [], []
         for l, layer in enumerate(params[::2]):
-            zs.append(inputs[-1] @ layer.W.T + layer.b)
+            zs.append(inputs[-1] @ layer.W.T + layer.b[None, :])
             if l < self.net.depth - 1:
                 h = self.net.activation(zs[-1])
                 used.append(Moments(h.mean(0), h.var(0)) if moments is None else moments[l])
                 norm = params[2 * l + 1]
                 scale = norm.scale * jax.lax.rsqrt(used[-1].variance + _EPSILON)
-                inputs.append((h - used[-1].mean) * scale + norm.shift)
+                inputs.append((h - used[-1].mean[None, :]) * scale[None, :] + norm.shift[None, :])
         return tuple(inputs), tuple(zs), tuple(used)
 
     def moments(self, params: Sequence[Any], x: Inputs) -> tuple[Moments, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from .. import _blocks, _check
+from .. import _blocks, _check, _optimizer
 from .._network import MLP, Layer
 from ..data import Dataset
 from ._capture import capture
@@ -102,8 +102,7 @@ class Task:
         params, state = carry
         x, y = batch
         seen = capture(self.model, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
-        update = optax.with_extra_args_support(self.optimizer).update
-        updates, state = update(seen.gradient, state, params, captures=seen)
+        updates, state = _optimizer.update(self.optimizer, seen.gradient, state, params, captures=seen)
         return (optax.apply_updates(params, updates), state), seen.loss  # type: ignore[return-value]
 
     def steps(self, carry: Any, x: Array, y: Array, index: Array) -> tuple[Any, Array]:

@@ -60,7 +60,7 @@ class Whitening(Result):
 
     def square(self, V: Float[Array, "n k"]) -> Float[Array, ""]:
         """|W|² of the raw weights of a whitened layer, which is what L2 decays."""
-        return jnp.square(V * _like(self.scale, V)).sum()
+        return jnp.square(V * _like(self.scale, V)[None, :]).sum()
 
 
 def whiten(x: Any, *, damping: float = 0.0, relative_damping: float = 3e-3, rank: int | None = None) -> Whitening:

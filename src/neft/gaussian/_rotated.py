@@ -89,7 +89,7 @@ def _one(f: Callable, K1: Array, K2: Array, rho: Array, kinks: tuple, length: fl
     centres = [*at1, *at2, *((a + b) / 2 for a in at1 for b in at2)]
     if centres:
         # A kink of f(z₁) is crossed while p moves by a few B/A.
-        near = (jnp.stack(centres)[:, None] + B * _AROUND) / A
+        near = (jnp.stack(centres)[:, None] + B * _AROUND[None, :]) / A
         edges = jnp.sort(jnp.concatenate([edges, jnp.clip(near, -_REACH, _REACH).ravel()]))
     p, outer = _panels(edges)
 
@@ -98,7 +98,7 @@ def _one(f: Callable, K1: Array, K2: Array, rho: Array, kinks: tuple, length: fl
         ends = jnp.stack([jnp.asarray(-_REACH), *(jnp.clip(q, -_REACH, _REACH) for q in breaks), jnp.asarray(_REACH)])
         ends = jnp.sort(ends)
         fractions = np.arange(panels * refine) / (panels * refine)
-        cut = ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * fractions
+        cut = ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * fractions[None, :]
         q, weight = _panels(jnp.append(cut.ravel(), _REACH))
         z1, z2 = spread1 * (A * p + B * q), spread2 * s * (A * p - B * q)
         return (weight * f(z1) * f(z2)).sum()
@@ -108,6 +108,6 @@ def _one(f: Callable, K1: Array, K2: Array, rho: Array, kinks: tuple, length: fl
 
 def _panels(edges: Array) -> tuple[Array, Array]:
     half = (edges[1:] - edges[:-1])[:, None] / 2
-    x = edges[:-1, None] + half * (1 + _NODES)
-    w = half * _WEIGHTS * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    x = edges[:-1, None] + half * (1 + _NODES[None, :])
+    w = half * _WEIGHTS[None, :] * jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     return x.ravel(), w.ravel()

@@ -51,7 +51,7 @@ def ddntk(
 def _gradients(f: Model | MLP, params: Any, x: Any, rates: Any) -> tuple[Flat, Array, Array]:
     model, x = flat(f, params, rates), samples("x", x)
     jacobian = jax.jit(jax.jacrev(model.z))(model.theta, x)
-    return model, x, jacobian.reshape(-1, len(model.theta)) * model.rates
+    return model, x, jacobian.reshape(-1, len(model.theta)) * model.rates[None, :]
 
 
 def _along(model: Flat, x: Array, v: Array, order: int) -> np.ndarray:

@@ -23,12 +23,13 @@ def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
 def signals(net: MLP, params: Any, x: Array) -> tuple[list[Array], list[Array]]:
     """What enters each layer, (N, n_{l-1}), and the derivatives of the outputs by its preactivations, (N, O, n_l)."""
     zs = net.preactivations(params, x)
-    entering = [x, *(net.activation(z) for z in zs[:-1])]
+    dtype = zs[-1].dtype
+    entering = [jnp.asarray(x, dtype), *(net.activation(z) for z in zs[:-1])]
     slope = net.activation.derivative(1)
     N, O = zs[-1].shape
-    backward = [jnp.broadcast_to(jnp.eye(O, dtype=zs[-1].dtype), (N, O, O))]
+    backward = [jnp.broadcast_to(jnp.eye(O, dtype=dtype), (N, O, O))]
     for layer, z in zip(reversed(params[1:]), reversed(zs[:-1])):
-        backward.append((backward[-1] @ layer[0]) * slope(z)[:, None, :])
+        backward.append((backward[-1] @ jnp.asarray(layer[0], dtype)) * slope(z)[:, None, :])
     return entering, backward[::-1]
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from .._blocks import BUDGET, block_size, tiles
 from .._flat import Flat, Model, flat, samples
 from .._network import MLP
+from .._promote import common_dtype
 from ._layers import layer_ntk, layered, signals
 
 _SAMPLES = 64
@@ -71,7 +72,7 @@ def _step(
     through = layered(f, rates, params)
     if through is not None:
         net, leaves = through
-        dtype, count = jnp.result_type(x, *jax.tree.leaves(params)), net.widths[-1]
+        dtype, count = common_dtype(x, *jax.tree.leaves(params)), net.widths[-1]
         size = 4 * dtype.itemsize * sum(net.widths) * count
         leaves = jax.tree.map(lambda rate: jnp.asarray(rate, dtype), leaves)
         return functools.partial(_by_layers, net, params, leaves, trace=trace), _Outputs(count, dtype, size)
@@ -97,7 +98,9 @@ def _bytes(model: Flat, x: Array) -> float:
 
 @functools.partial(jax.jit, static_argnames=("net", "trace"))
 def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: bool) -> Array:
-    return layer_ntk(rates, signals(net, params, x1), signals(net, params, x2), trace)
+    # Inputs may be images of bytes, whose products would be taken modulo 256.
+    dtype = common_dtype(x1, x2, *jax.tree.leaves(params))
+    return layer_ntk(rates, *(signals(net, params, x.astype(dtype)) for x in (x1, x2)), trace)
 
 
 @eqx.filter_jit
@@ -121,5 +124,5 @@ def _by_jacobians(f: Model | MLP, params: Any, rates: Array, x1: Array, x2: Arra
     def jacobian(x):
         return jax.vmap(lambda one: jax.jacrev(lambda t: model.z(t, one[None])[0])(model.theta))(x)
 
-    first, second = jacobian(x1) * rates, jacobian(x2)
+    first, second = jacobian(x1) * rates[None, None, :], jacobian(x2)
     return jnp.einsum("aip,bip->ab" if trace else "aip,bjp->abij", first, second)

@@ -60,7 +60,7 @@ def drawn(f: Model | MLP, params: Any, x: Array, train: int, order: int, rates: 
         return model.z(theta, x).ravel()
 
     J = jax.jacrev(z)(model.theta)
-    v = J * model.rates
+    v = J * model.rates[None, :]
     A = train * (len(J) // len(x))
     found = Hierarchy(z(model.theta), J @ v.T)
     if order == 1:
@@ -76,7 +76,7 @@ def drawn(f: Model | MLP, params: Any, x: Array, train: int, order: int, rates: 
     third = jax.vmap(lambda a: jax.vmap(lambda b: jax.vmap(lambda c: along(a, b, c))(v[:A]))(v[:A]))(v)
     # D²z_i v_k for all i and k, (k, i, P).
     curved = jax.vmap(lambda one: jax.jvp(jax.jacrev(z), (model.theta,), (one,))[1])(v)
-    weighted = curved[:A] * model.rates
+    weighted = curved[:A] * model.rates[None, None, :]
     return found._replace(
         I=third.transpose(3, 0, 1, 2),
         II=jnp.einsum("kip,ljp->ijkl", curved[:A], weighted),

@@ -178,8 +178,9 @@ class _Job:
     def _coefficients(self, which: int, start: int, stop: int, terms: int) -> tuple["_Inputs", "_Inputs"]:
         # For rows and for columns.
         side = self._side(which, start, stop)
-        columns = self._expandable(np.asarray(side.r), np.asarray(side.s), terms)
-        return jax.tree.map(lambda values: values[..., None], columns), columns
+        inputs = self._expandable(np.asarray(side.r), np.asarray(side.s), terms)
+        rows, columns = (lambda values: values[..., :, None]), (lambda values: values[..., None, :])
+        return jax.tree.map(rows, inputs), jax.tree.map(columns, inputs)
 
     def _expandable(self, r: np.ndarray, s: np.ndarray, terms: int) -> "_Inputs":
         assert self.expansion is not None

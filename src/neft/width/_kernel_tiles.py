@@ -69,7 +69,7 @@ def products(side1: Side, side2: Side, rates: Rates, *, nearness: bool) -> tuple
     gram = side1.x @ side2.x.T / side1.x.shape[1]
     if not nearness:
         return gram, None
-    scale = side1.r[0][:, None] * side2.r[0]
+    scale = side1.r[0][:, None] * side2.r[0][None, :]
     rho = (rates.C_b[0] + rates.C_W[0] * gram) / jnp.where(scale > 0, scale, 1)
     return gram, jnp.maximum(1 - jnp.abs(rho), 0).astype(gram.dtype)
 
@@ -86,12 +86,13 @@ def tile(
     rows = min(_ROWS, gram.shape[0])
     first = Rates(*(value[0] for value in rates))
     cast = functools.partial(jax.tree.map, lambda a: a.astype(dtype))
+    side2 = Side(None, side2.r[:, None], side2.s[:, None])
 
     def strip(inputs):
         gram, r, s = inputs
         side = Side(None, r.T[..., None], s.T[..., None])
         pair, Theta = first_pair(first, gram, side.r[0].astype(gram.dtype), side2.r[0].astype(gram.dtype))
-        return flow(act, *cast((pair, Theta, side, side2._replace(x=None), rates)), sharp=sharp)
+        return flow(act, *cast((pair, Theta, side, side2, rates)), sharp=sharp)
 
     def cut(value):
         return value.reshape(len(value) // rows, rows, *value.shape[1:])
@@ -110,7 +111,7 @@ def line(act: Activation, side1: Side, n: Any, side2: Side, rates: Rates) -> tup
     r = side1.r[:, n, None]
     gram = side2.x @ side1.x[n] / side2.x.shape[1]
     pair, Theta = first_pair(first, gram, r[0], side2.r[0])
-    gap, total = apart(unit(first, side1.x[n]), jax.vmap(lambda x: unit(first, x))(side2.x))
+    gap, total = apart(unit(first, side1.x[n])[None, :], jax.vmap(lambda x: unit(first, x))(side2.x))
     scale = pair.r1 * pair.r2
     pair = pair._replace(gap=scale * gap, total=scale * total)
     side1 = Side(None, r, side1.s[:, n, None])

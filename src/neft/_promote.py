@@ -1,0 +1,29 @@
+"""Ranks and types of arrays that meet are said where they differ; the tests ask JAX to promote nothing by itself."""
+
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+A = TypeVar("A", Array, np.ndarray)
+
+
+def to_rank(array: A, ndim: int) -> A:
+    """The array with axes of length 1 in front, `ndim` axes in all.
+
+    >>> to_rank(np.ones(3), 2).shape
+    (1, 3)
+    """
+    return array.reshape((1,) * (ndim - array.ndim) + array.shape)
+
+
+def common_dtype(*values: Any) -> np.dtype:
+    """The type in which JAX would compute with all of these arrays and types, which users may mix.
+
+    >>> common_dtype(np.arange(3), jnp.ones(2, jnp.float16))
+    dtype('float16')
+    """
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.result_type(*values)
