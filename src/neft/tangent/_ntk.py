@@ -100,7 +100,7 @@ def _bytes(model: Flat, x: Array) -> float:
 def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: bool) -> Array:
     # Inputs may be images of bytes, whose products would be taken modulo 256.
     dtype = common_dtype(x1, x2, *jax.tree.leaves(params))
-    return layer_ntk(rates, *(signals(net, params, x.astype(dtype)) for x in (x1, x2)), trace)
+    return layer_ntk(rates, *(signals(net, params, x.astype(dtype)) for x in (x1, x2)), trace=trace)
 
 
 @eqx.filter_jit
