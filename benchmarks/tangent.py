@@ -22,16 +22,18 @@ def case() -> tuple[neft.MLP, tuple[neft.Layer, ...], np.ndarray]:
 
 @jax.jit
 def full_jacobians(params, x):
-    """The textbook's way: all derivatives at once, contracted leaf by leaf."""
+    """The textbook's way at its best: each input's derivatives by itself, contracted by one product a leaf."""
 
-    def plain(p):
-        z = x @ p[0].W.T + p[0].b
+    def plain(p, one):
+        z = p[0].W @ one + p[0].b
         for W, b in p[1:]:
-            z = jnp.tanh(z) @ W.T + b
+            z = W @ jnp.tanh(z) + b
         return z
 
-    leaves = jax.tree.leaves(jax.jacobian(plain)(params))
-    return sum(jnp.einsum("aip,bjp->abij", J, J) for J in (leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves))
+    leaves = jax.tree.leaves(jax.vmap(jax.jacrev(plain), (None, 0))(params, x))
+    rows = [leaf.reshape(len(x) * WIDTHS[-1], -1) for leaf in leaves]
+    total = jnp.stack([J @ J.T for J in rows]).sum(axis=0)
+    return total.reshape(len(x), WIDTHS[-1], len(x), WIDTHS[-1]).transpose(0, 2, 1, 3)
 
 
 @one_core()

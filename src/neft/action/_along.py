@@ -17,7 +17,7 @@ from .._blocks import blocks
 from . import _taylor
 from ._model import Parameters, Samples, cross_entropy, homogeneous
 
-_CACHE = 2**20
+_CACHE = 2**21
 """Bytes of preactivations that stay in the cache while their powers are formed."""
 _PROBE = 128
 
