@@ -6,7 +6,7 @@ neural-tangents runs in an environment of its own, as `kernels.py` says.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds, one_core, peer
+from measure import Ratio, in_turns, one_core, peer, timed
 
 import neft
 
@@ -42,26 +42,24 @@ def run() -> list[Ratio]:
     net, params, x = case()
     what = f"NTK of {'-'.join(map(str, WIDTHS))}, {INPUTS}×{INPUTS}×10×10, float32"
     layers = np.asarray(neft.tangent.ntk(net, params, x))
-    our_time = cpu_seconds(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
     ratios = []
     data = {"x": x} | {f"{name}{l}": np.asarray(v) for l, layer in enumerate(params) for name, v in zip("Wb", layer)}
-    job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "repeat": 2, "dtype": "float32"}
-    job["vmap_axes"] = 0
-    answer = peer("neural_tangents_training.py", job, data)
-    if answer is not None:
-        seconds = float(answer["seconds"])
-        assert np.abs(answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
-        label = "neural-tangents, STRUCTURED_DERIVATIVES"
-        ratios.append(
-            Ratio(f"{what}: through layers", label, f"{our_time:.3f} s", f"{seconds:.3f} s", seconds / our_time, 1)
-        )
+    job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "dtype": "float32", "vmap_axes": 0}
+    with peer("neural_tangents_training.py", job, data) as theirs:
+        if theirs is not None:
+            assert np.abs(theirs.answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
+            through = timed(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
+            label = "neural-tangents, STRUCTURED_DERIVATIVES"
+            ratios.append(Ratio.of(f"{what}: through layers", label, 1, *in_turns(through, theirs.seconds)))
     plain = lambda p, x: net.apply(p, x)  # noqa: E731
     found = np.asarray(neft.tangent.ntk(plain, params, x))
     assert np.abs(found - layers).max() < 1e-4 * np.abs(layers).max()
-    any_time = cpu_seconds(lambda: neft.tangent.ntk(plain, params, x).block_until_ready(), repeat=2)
     device = jnp.asarray(x)
     assert np.abs(np.asarray(full_jacobians(params, device)) - layers).max() < 1e-4 * np.abs(layers).max()
-    their_time = cpu_seconds(lambda: full_jacobians(params, device).block_until_ready(), repeat=2)
-    times = (f"{any_time:.2f} s", f"{their_time:.2f} s")
-    ratios.append(Ratio(f"{what}: any function", "full Jacobians, contracted", *times, their_time / any_time, 3))
+    seconds = in_turns(
+        timed(lambda: neft.tangent.ntk(plain, params, x).block_until_ready()),
+        timed(lambda: full_jacobians(params, device).block_until_ready()),
+        repeat=5,
+    )
+    ratios.append(Ratio.of(f"{what}: any function", "full Jacobians, contracted", 3, *seconds))
     return ratios
