@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import jet
-from measure import Ratio, cpu_seconds
+from measure import Ratio, in_turns, one_core, timed
 
 from neft import action
 
@@ -69,36 +69,23 @@ def along_the_ray() -> list[Ratio]:
     """784-512-10, 10,000 samples."""
     params, z, m = problem(10_000, 784, 512)
     device = (jax.tree.map(jnp.asarray, params), jnp.asarray(z), jnp.asarray(m))
-    forward = jax.jit(loss)
-    once = cpu_seconds(lambda: forward(*device).block_until_ready())
     first = compile_seconds(lambda: action.expand(params, (z, m), ORDER, terms=False))
-    ours = cpu_seconds(lambda: action.expand(params, (z, m), ORDER, terms=False))
-    what = f"S_0..S_{ORDER} along the ray, 784-512-10, 10,000 samples"
-    ratios = [
-        Ratio(f"{what}: 1.5 forward passes", "forward pass", f"{ours:.3f} s", f"{once:.3f} s", 1.5 * once / ours, 1),
-        Ratio(f"{what}: compiling in 5 s", "5 s", f"{first:.1f} s", "5 s", 5 / first, 1),
-    ]
-    walk = jax.jit(partial(_walked, order=ORDER))
-    walked = cpu_seconds(lambda: walk(*device).block_until_ready(), repeat=3)
-    peer = by_jet(ORDER)
-    theirs = cpu_seconds(lambda: peer(*device).block_until_ready(), repeat=3)
     low = 6
-    nested = by_nested_jvp(low)
-    nested_time = cpu_seconds(lambda: nested(*device).block_until_ready(), repeat=3)
-    single = action.expand(params, (z, m), 60, terms=False).S
+    programs = [jax.jit(loss), jax.jit(partial(_walked, order=ORDER)), by_jet(ORDER), by_nested_jvp(low)]
+    ours, once, walked, jets, nested = in_turns(
+        timed(lambda: action.expand(params, (z, m), ORDER, terms=False)),
+        *(timed(lambda program=program: program(*device).block_until_ready()) for program in programs),
+    )
+    what = f"S_0..S_{ORDER} along the ray, 784-512-10, 10,000 samples"
+    finite = int(np.isfinite(action.expand(params, (z, m), 60, terms=False).S).sum())
     return [
-        *ratios,
-        Ratio(what, "jet", f"{ours:.3f} s", f"{theirs:.3f} s", theirs / ours, 2),
-        Ratio(f"{what}: any loss", "jet", f"{walked:.3f} s", f"{theirs:.3f} s", theirs / walked, 1),
-        Ratio(what, f"nested jvp to order {low}", f"{ours:.3f} s", f"{nested_time:.3f} s", nested_time / ours, 1),
-        Ratio(
-            "order 60 in float32",
-            "finite coefficients",
-            str(int(np.isfinite(single).sum())),
-            "61",
-            float(np.isfinite(single).sum() / 61),
-            1,
-        ),
+        Ratio.of(f"{what}: 1.5 forward passes", "forward pass", 1, ours, once, scale=1.5),
+        Ratio(f"{what}: compiling in 5 s", "5 s", f"{first:.1f} s", "5 s", 5 / first, 1),
+        Ratio.of(what, "the same for any loss", 1, ours, walked),
+        Ratio.of(what, "jet", 2, ours, jets),
+        Ratio.of(f"{what}: any loss", "jet", 1, walked, jets),
+        Ratio.of(what, f"nested jvp to order {low}", 1, ours, nested),
+        Ratio("order 60 in float32", "finite coefficients", str(finite), "61", finite / 61, 1),
     ]
 
 
@@ -112,12 +99,16 @@ def all_terms() -> list[Ratio]:
     parts = [slice(i, i + 10_000) for i in range(0, len(m), 10_000)]
     forward = jax.jit(loss)
     device = jax.tree.map(jnp.asarray, params)
-    once = cpu_seconds(lambda: [forward(device, z[p], m[p]).block_until_ready() for p in parts], repeat=2)
-    ours = cpu_seconds(lambda: action.expand(params, (z, m), 4), repeat=2)
+    ours, once = in_turns(
+        timed(lambda: action.expand(params, (z, m), 4)),
+        timed(lambda: [forward(device, z[p], m[p]).block_until_ready() for p in parts]),
+        repeat=3,
+    )
     what = "every term of S_2, S_3, S_4, 784-2048-10, 60,000 samples"
-    return [Ratio(f"{what}: 3 forward passes", "forward pass", f"{ours:.2f} s", f"{once:.2f} s", 3 * once / ours, 1)]
+    return [Ratio.of(f"{what}: 3 forward passes", "forward pass", 1, ours, once, scale=3)]
 
 
+@one_core()
 def run() -> list[Ratio]:
     """Both."""
     return [*along_the_ray(), *all_terms()]

@@ -17,17 +17,17 @@ step, and every 5), for less than half the CPU time. Its damping, without moment
 on the tuning seed.
 """
 
+import contextlib
 import dataclasses
 import math
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, one_core, peer
+from measure import Peer, Ratio, Seconds, in_turns, one_core, peer, timed
 
 import neft
 from neft import fisher
@@ -40,6 +40,7 @@ SEEDS = (1, 2, 3, 4)
 HIDDEN = (80, 80, 80)
 BATCH, L2 = 50, 1e-3
 POINTS = 4
+STEPS = 300
 STEP_LIMIT, EPOCH_LIMIT = 1.5, 3.5
 KFAC = "K-FAC (kfac-jax 0.0.8)"
 
@@ -90,14 +91,6 @@ def rivals(quick: bool, kfac: bool) -> tuple[Rival, list[Rival]]:
     return ours, [*raw, *honest, *decayed, *normed, *muon, *peers]
 
 
-class Reached(NamedTuple):
-    """Mean epochs and CPU seconds to the target over seeds, at the best rate; None where a seed misses it."""
-
-    rate: float
-    epochs: float
-    seconds: float
-
-
 Trial = Callable[[float, int, int], tuple[float, float] | None]
 """Epochs and CPU seconds to the target by rate, seed and limit of epochs; None where it is not reached."""
 
@@ -129,8 +122,8 @@ def trial(rival: Rival, sets: tuple, target: float) -> Trial:
     return one
 
 
-def kfac(sets: tuple, rate: float, seed: int, **wanted: Any) -> dict[str, np.ndarray] | None:
-    """What the peer answers on the split, the initial weights and the batches that `neft.fisher.train` has."""
+def kfac(sets: tuple, rate: float, seed: int, **wanted: Any) -> contextlib.AbstractContextManager[Peer | None]:
+    """The peer on the split, the initial weights and the batches that `neft.fisher.train` has."""
     parts = split(sets[0], sets[1], seed)
     net = neft.MLP(widths=(784, *HIDDEN, sets[0].classes), activation="relu")
     weights = {
@@ -148,7 +141,8 @@ def kfac_trial(sets: tuple, target: float) -> Trial:
     """Of K-FAC, in its own environment."""
 
     def one(rate: float, seed: int, epochs: int) -> tuple[float, float] | None:
-        curve = kfac(sets, rate, seed, what="train", epochs=epochs, target=target)
+        with kfac(sets, rate, seed, what="train", epochs=epochs, target=target) as found:
+            curve = None if found is None else found.answer
         if curve is None or not curve["cost"][-1] <= target:
             return None
         last = slice(None, -3, -1)  # it stops at the target: between the last two points, backwards
@@ -157,8 +151,8 @@ def kfac_trial(sets: tuple, target: float) -> Trial:
     return one
 
 
-def to_target(rival: Rival, one: Trial, seeds: tuple[int, ...]) -> Reached | None:
-    """The rival at its best rate: that of the fewest epochs on the tuning seed, as CPU seconds of one run are noisy."""
+def best_rate(rival: Rival, one: Trial) -> float | None:
+    """The rate of the fewest epochs on the tuning seed, as CPU seconds of one run are noisy; None if all miss."""
     tuned: dict[float, float] = {}
     for rate in rival.rates:
         limit = rival.epochs
@@ -167,42 +161,47 @@ def to_target(rival: Rival, one: Trial, seeds: tuple[int, ...]) -> Reached | Non
         found = one(rate, TUNING_SEED, limit)
         if found is not None:
             tuned[rate] = found[0]
-    if not tuned:
-        return None
-    rate = min(tuned, key=lambda r: tuned[r])
-    reached = [pair for seed in seeds if (pair := one(rate, seed, rival.epochs)) is not None]
-    if len(reached) < len(seeds):
-        return None
-    epochs, seconds = np.mean(reached, axis=0)
-    return Reached(rate, float(epochs), float(seconds))
+    return min(tuned, key=lambda r: tuned[r]) if tuned else None
 
 
-def step_seconds(names: tuple[str, ...], sets: tuple, steps: int = 300, repeat: int = 5) -> dict[str, float]:
-    """The least CPU time of a step, the optimizers taking turns so that they meet the same machine."""
+class Entrant(NamedTuple):
+    """A rival at its best rate."""
+
+    rival: Rival
+    one: Trial
+    rate: float
+
+    def reach(self, seed: int) -> tuple[float, float]:
+        """Epochs and CPU seconds to the target; infinite where it is not reached."""
+        return self.one(self.rate, seed, self.rival.epochs) or (np.inf, np.inf)
+
+
+def race(ours: Entrant, theirs: Entrant, seeds: tuple[int, ...]) -> np.ndarray:
+    """Epochs and CPU seconds of both, seed by seed in turns: (2, 2, seeds)."""
+    return np.array([[entrant.reach(seed) for entrant in (ours, theirs)] for seed in seeds]).transpose(1, 2, 0)
+
+
+def step_seconds(name: str, sets: tuple) -> Seconds:
+    """What says the CPU seconds of a stretch of steps."""
     raw = split(sets[0], sets[1], 0)
     net = neft.MLP(widths=(784, *HIDDEN, sets[0].classes), activation="relu")
-    index = np.random.default_rng(0).integers(len(raw.train.x), size=(steps, BATCH)).astype(np.int32)
-    programs = {}
-    for name in names:
-        chosen = OPTIMIZERS[name]
-        parts, white, _ = prepared(raw, chosen.inputs)
-        task = Task(net, L2, white, chosen.make(chosen.rate))
-        carry = task.init(jax.random.key(0))
-        data = (jnp.asarray(parts.train.x), jnp.asarray(parts.train.y), jnp.asarray(index))
-        programs[name] = [task.compiled.lower(carry, *data).compile(), carry, data]
-    least = dict.fromkeys(names, np.inf)
-    for _ in range(repeat):
-        for name, program in programs.items():
-            compiled, carry, data = program
-            started = time.process_time()
-            carry, _ = compiled(carry, *data)
-            jax.block_until_ready(carry)
-            if name in REFRESH_EVERY:
-                for _ in range(steps // REFRESH_EVERY[name]):
-                    carry = (carry[0], fisher.refresh(carry[1]))
-            least[name] = min(least[name], (time.process_time() - started) / steps)
-            program[1] = carry
-    return least
+    index = np.random.default_rng(0).integers(len(raw.train.x), size=(STEPS, BATCH)).astype(np.int32)
+    chosen = OPTIMIZERS[name]
+    parts, white, _ = prepared(raw, chosen.inputs)
+    task = Task(net, L2, white, chosen.make(chosen.rate))
+    carry = task.init(jax.random.key(0))
+    data = (jnp.asarray(parts.train.x), jnp.asarray(parts.train.y), jnp.asarray(index))
+    compiled = task.compiled.lower(carry, *data).compile()
+
+    def steps() -> None:
+        nonlocal carry
+        carry, _ = compiled(carry, *data)
+        jax.block_until_ready(carry)
+        if name in REFRESH_EVERY:
+            for _ in range(STEPS // REFRESH_EVERY[name]):
+                carry = (carry[0], fisher.refresh(carry[1]))
+
+    return timed(steps)
 
 
 @one_core()
@@ -211,53 +210,58 @@ def run(quick: bool = False) -> list[Ratio]:
     name = "mnist" if neft.data.available().get("mnist") else "fashion-mnist"
     sets = neft.data.load(name), neft.data.load(name, "test")
     target, promises = (0.15, True) if name == "mnist" else (0.6, False)
-    steps = step_seconds(("sgd", "rngd", "adam", "rngd-published"), sets)
-    found = kfac(sets, GRIDS[KFAC][0], 0, what="step", steps=300, repeat=3)
-    if found is not None:
-        steps[KFAC] = float(found["seconds"])
+    names = ["sgd", "rngd", "adam", "rngd-published"]
+    calls = [step_seconds(optimizer, sets) for optimizer in names]
+    with kfac(sets, GRIDS[KFAC][0], 0, what="step", steps=STEPS) as found:
+        if found is not None:
+            names, calls = [*names, KFAC], [*calls, found.seconds]
+        steps = dict(zip(names, np.array(in_turns(*calls)) / STEPS))
     label = f"{name} 784-80-80-80-10"
     promised = {("rngd", "sgd"): 1 / STEP_LIMIT}
     pairs = [("rngd", other) for other in steps if other != "rngd"]
     pairs += [("sgd", KFAC)] if KFAC in steps else []
     ratios = [
-        Ratio(
+        Ratio.of(
             f"{label}: one {mine.upper()} step",
             f"{other} step",
-            f"{1e3 * steps[mine]:.3f} ms",
-            f"{1e3 * steps[other]:.3f} ms",
-            steps[other] / steps[mine],
             promised.get((mine, other), 0.0),
+            steps[mine],
+            steps[other],
         )
         for mine, other in pairs
     ]
     ours, others = rivals(quick, KFAC in steps)
     seeds = SEEDS[:2] if quick else SEEDS
-    best = to_target(ours, trial(ours, sets, target), seeds)
-    if best is None:
+    one = trial(ours, sets, target)
+    rate = best_rate(ours, one)
+    epochs = np.inf if rate is None else float(np.mean([Entrant(ours, one, rate).reach(seed)[0] for seed in seeds]))
+    if rate is None or np.isinf(epochs):
         return [*ratios, Ratio(f"{label}: cost {target:g}", "itself", "not reached", "–", 0.0, float(promises))]
     ratios.append(
         Ratio(
-            f"{label}: epochs to cost {target:g}, rate {best.rate:g}",
+            f"{label}: epochs to cost {target:g}, rate {rate:g}",
             f"{EPOCH_LIMIT:g} epochs",
-            f"{best.epochs:.2f}",
+            f"{epochs:.2f}",
             f"{EPOCH_LIMIT:g}",
-            EPOCH_LIMIT / best.epochs,
+            EPOCH_LIMIT / epochs,
             float(promises),
         )
     )
     for other in track(others, "rivals"):
-        one = kfac_trial(sets, target) if other.optimizer == KFAC else trial(other, sets, target)
-        found = to_target(other, one, seeds)
-        theirs = (
-            "not reached" if found is None else f"{found.seconds:.2f} s, {found.epochs:.2f} epochs at {found.rate:g}"
+        what, wanted = f"{label}: CPU time to cost {target:g}", other.promised if promises else 0.0
+        their_one = kfac_trial(sets, target) if other.optimizer == KFAC else trial(other, sets, target)
+        their_rate = best_rate(other, their_one)
+        if their_rate is None:
+            ratios.append(Ratio(what, str(other), f"{epochs:.2f} epochs", "not reached", np.inf, wanted))
+            continue
+        (_, mine), (their_epochs, seconds) = race(
+            Entrant(ours, one, rate), Entrant(other, their_one, their_rate), seeds
         )
-        ratio = np.inf if found is None else found.seconds / best.seconds
-        what = f"{label}: CPU time to cost {target:g}"
-        mine = f"{best.seconds:.2f} s, {best.epochs:.2f} epochs"
-        ratios.append(Ratio(what, str(other), mine, theirs, float(ratio), other.promised if promises else 0.0))
+        named = f"{other}: {their_epochs.mean():.2f} epochs at {their_rate:g}"
+        ratios.append(Ratio.of(what, named, wanted, mine, seconds))
     return ratios
 
 
 if __name__ == "__main__":
     for row in run(quick="quick" in sys.argv[1:]):
-        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row.ratio:.3g} | {row.holds}", flush=True)
+        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row} | {row.holds}", flush=True)

@@ -11,22 +11,15 @@ The truth is computed here, in float64, without neft: arc-cosine kernels, or a f
 """
 
 import argparse
-import json
 import math
 import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
-from measure import Ratio, cpu_seconds, one_core
+from measure import VARIABLE, Ratio, in_turns, one_core, peer, timed
 from scipy import special
 
 import neft
 
-VARIABLE = "NEURAL_TANGENTS_PYTHON"
-SCRIPT = Path(__file__).parent / "peers" / "neural_tangents_kernels.py"
 C_B, C_W = 0.1, 1.5  # in its parameterization the learning rates are λ_b = C_b, λ_W = C_W
 FEATURES, SAMPLE = 784, 60
 # activation, hidden layers, inputs, dtype of ours, promised speed and accuracy
@@ -96,52 +89,35 @@ def _averages(name: str, a: float, b: float, c: float, far: float) -> tuple[floa
     return tuple(float(w @ values @ w) for values in integrals)
 
 
-def theirs(python: str, jobs: list[tuple]) -> dict[str, dict[str, np.ndarray]]:
-    """What the peer finds, and how long it takes."""
-    with tempfile.TemporaryDirectory() as folder:
-        records = []
-        for name, hidden, count, *_ in jobs:
-            path = Path(folder) / f"{name}.npy"
-            np.save(path, inputs(count))
-            spec = {"name": name, "activation": name, "hidden": hidden, "C_b": C_B, "C_W": C_W, "inputs": str(path)}
-            records.append(spec | {"repeat": 3 if hidden > 4 else 1})
-        work = Path(folder) / "jobs.json"
-        work.write_text(json.dumps(records))
-        done = subprocess.run([python, str(SCRIPT), str(work), folder], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"the peer failed: {done.stderr.strip().splitlines()[-1]}")
-        return {name: dict(np.load(Path(folder) / f"{name}.npz")) for name, *_ in jobs}
-
-
 @one_core()
-def run(python: str | None = None, chosen: tuple[str, ...] = ()) -> list[Ratio]:
+def run(chosen: tuple[str, ...] = ()) -> list[Ratio]:
     """Speed and accuracy of K and Θ; nothing where the peer's Python is not named."""
-    python = python or os.environ.get(VARIABLE)
-    if not python:
-        print(f"kernels: left out, because {VARIABLE} does not name the peer's Python.", file=sys.stderr)
-        return []
-    jobs = [job for job in JOBS if not chosen or job[0] in chosen]
-    peer, ratios = theirs(python, jobs), []
-    for name, hidden, count, dtype, faster, truer in jobs:
-        x, (rows, columns) = inputs(count), pairs(count)
-        net = neft.MLP((FEATURES, *(1,) * hidden, 1), name, C_b=C_B, C_W=C_W, lambda_b=C_B, lambda_W=C_W)
+    return [ratio for job in JOBS if not chosen or job[0] in chosen for ratio in _compared(*job)]
+
+
+def _compared(name: str, hidden: int, count: int, dtype: str, faster: float, truer: float) -> list[Ratio]:
+    x, (rows, columns) = inputs(count), pairs(count)
+    net = neft.MLP((FEATURES, *(1,) * hidden, 1), name, C_b=C_B, C_W=C_W, lambda_b=C_B, lambda_W=C_W)
+    job = {"activation": name, "hidden": hidden, "C_b": C_B, "C_W": C_W}
+    with peer("neural_tangents_kernels.py", job, {"x": x}) as theirs:
+        if theirs is None:
+            return []
         ours = neft.width.kernel(net, x, dtype=dtype)
-        seconds = cpu_seconds(lambda net=net, x=x, dtype=dtype: neft.width.kernel(net, x, dtype=dtype))
         exact = np.array([truth(name, hidden, x[i], x[j]) for i, j in zip(rows, columns)]).T
         errors = [
             max(
                 np.abs(found[rows, columns] - value).max() / np.abs(value).max() for found, value in zip(kernels, exact)
             )
-            for kernels in (ours, (peer[name]["K"], peer[name]["Theta"]))
+            for kernels in (ours, (theirs.answer["K"], theirs.answer["Theta"]))
         ]
-        their_seconds = float(peer[name]["seconds"])
-        what, label = f"K, Θ: {name}, {hidden} hidden layers, N = {count}, {dtype}", "neural-tangents, float32"
-        times, found = (f"{seconds:.3f} s", f"{their_seconds:.2f} s"), (f"{errors[0]:.1e}", f"{errors[1]:.1e}")
-        ratios += [
-            Ratio(f"{what}: speed", label, *times, their_seconds / seconds, faster),
-            Ratio(f"{what}: accuracy", label, *found, errors[1] / errors[0], truer),
-        ]
-    return ratios
+        our_seconds = timed(lambda: neft.width.kernel(net, x, dtype=dtype))
+        seconds = in_turns(our_seconds, theirs.seconds, repeat=7 if hidden > 4 else 3)
+    what, label = f"K, Θ: {name}, {hidden} hidden layers, N = {count}, {dtype}", "neural-tangents, float32"
+    found = (f"{errors[0]:.1e}", f"{errors[1]:.1e}")
+    return [
+        Ratio.of(f"{what}: speed", label, faster, *seconds),
+        Ratio(f"{what}: accuracy", label, *found, errors[1] / errors[0], truer),
+    ]
 
 
 if __name__ == "__main__":
@@ -149,5 +125,7 @@ if __name__ == "__main__":
     parser.add_argument("--peer", help="the Python of the environment that has neural-tangents")
     parser.add_argument("activations", nargs="*", help="which of them; all by default")
     options = parser.parse_args()
-    for row in run(options.peer, tuple(options.activations)):
-        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row.ratio:.3g} | {row.holds}", flush=True)
+    if options.peer:
+        os.environ[VARIABLE] = options.peer
+    for row in run(tuple(options.activations)):
+        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row} | {row.holds}", flush=True)

@@ -2,10 +2,9 @@
 
 import itertools
 import math
-import time
 
 import numpy as np
-from measure import Ratio
+from measure import Ratio, in_turns, timed
 from scipy.integrate import cubature
 
 import neft
@@ -58,39 +57,43 @@ def run() -> list[Ratio]:
     rng = np.random.default_rng(0)
     net = neft.MLP((10, 64, 64, 64, 1), "tanh", C_b=0.1, C_W=1.3)
     x = rng.normal(size=(INPUTS, 10))
-    neft.width.statistics(net, x)
-    start = time.process_time()
     found = neft.width.statistics(net, x)
-    ours = time.process_time() - start
 
     every = [(pattern, index) for pattern in PATTERNS for index in _distinct(tuple(sorted(pattern)))]
     K = found.K[1]
     # Of the averages of one layer; the three steps between four layers ask for the same ones.
     chosen = [every[i] for i in rng.choice(len(every), SAMPLED, replace=False)]
-    seconds, errors, theirs_errors = [], [], []
-    exact = dict(zip(PATTERNS, neft.gaussian.products("tanh", PATTERNS, K, rtol=1e-7)))
-    for pattern, index in chosen:
-        integrand, dimension = _average(pattern, index, K)
+    errors, theirs_errors = [], []
+
+    def by_cubature(integrand, dimension: int):
         # The box and the rule with which it is fastest: Genz-Malik, ten times the default in four dimensions.
         rule = "genz-malik" if dimension > 1 else "gk21"
         box = [BOX] * dimension
-        start = time.process_time()
-        estimate = cubature(integrand, np.negative(box), box, rule=rule, rtol=RTOL, atol=0, max_subdivisions=100_000)
-        seconds.append(time.process_time() - start)
+        return cubature(integrand, np.negative(box), box, rule=rule, rtol=RTOL, atol=0, max_subdivisions=100_000)
+
+    exact = dict(zip(PATTERNS, neft.gaussian.products("tanh", PATTERNS, K, rtol=1e-7)))
+    for pattern, index in chosen:
+        integrand, dimension = _average(pattern, index, K)
+        estimate = by_cubature(integrand, dimension)
         truth, scale = _dense(integrand, dimension), np.abs(exact[pattern]).max()
         slots = dict(enumerate(index))
         places = np.argsort(np.argsort(pattern, kind="stable"), kind="stable")
         value = exact[pattern][tuple(slots[int(p)] for p in places)]
         errors.append(abs(value - truth) / scale)
         theirs_errors.append(abs(float(estimate.estimate) - truth) / scale)
-    theirs = float(np.mean(seconds)) * len(every) * 3
+    integrals = [_average(pattern, index, K) for pattern, index in chosen]
+    ours, theirs = in_turns(
+        timed(lambda: neft.width.statistics(net, x)),
+        timed(lambda: [by_cubature(*integral) for integral in integrals]),
+        repeat=3,
+    )
     fine = neft.width.statistics(net, x, rtol=1e-10)
     pairs = [(getattr(found, name)[-1], getattr(fine, name)[-1]) for name in fine.tensors]
     worst = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
     label = f"all tensors, tanh, {INPUTS} inputs, depth 4; {len(every) * 3:,} distinct averages"
     peer = f"cubature rtol {RTOL:g}, {SAMPLED} timed"
     return [
-        Ratio(label, peer, f"{ours:.1f} s", f"{theirs:.0f} s", theirs / ours, 100),
+        Ratio.of(label, peer, 100, ours, theirs * len(every) * 3 / SAMPLED),
         Ratio(
             "largest error of those averages",
             f"cubature (off by {max(theirs_errors):.1e})",

@@ -1,4 +1,4 @@
-"""What every benchmark shares: CPU seconds, and a ratio with the figure it was promised to reach."""
+"""What every benchmark shares: CPU seconds of calls that take turns, and a ratio with the figure it was promised."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,10 @@ VARIABLE = "NEURAL_TANGENTS_PYTHON"
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """A measured ratio: how many times better neft is than the named peer, and what was promised."""
+    """A measured ratio: how many times better neft is than the named peer, and what was promised.
+
+    `low` and `high` are quartiles where it was measured several times, else the ratio itself.
+    """
 
     what: str
     peer: str
@@ -28,22 +31,46 @@ class Ratio:
     theirs: str
     ratio: float
     promised: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, what: str, peer: str, promised: float, ours: np.ndarray, theirs: Any, *, scale: float = 1) -> "Ratio":
+        """The median of scale·theirs/ours turn by turn, from seconds of calls that took turns (`in_turns`)."""
+        low, ratio, high = map(float, np.quantile(scale * theirs / ours, (0.25, 0.5, 0.75)))
+        mine, others = (f"{np.median(seconds):.3g} s" for seconds in (ours, theirs))
+        return cls(what, peer, mine, others, ratio, promised, low, high)
 
     @property
     def holds(self) -> bool:
-        """Whether the promise is kept."""
-        return self.ratio >= self.promised
+        """Whether the promise is kept, in three turns of four at least."""
+        return (self.ratio if self.low is None else self.low) >= self.promised
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3g}" + ("" if self.low is None else f" ({self.low:.3g}-{self.high:.3g})")
 
 
-def cpu_seconds(call: Callable[[], Any], repeat: int = 5) -> float:
-    """The least CPU time of several calls, after one to compile and warm up."""
-    call()
-    times = []
-    for _ in range(repeat):
+Seconds = Callable[[], float]
+"""Does its work once and says how many CPU seconds that took."""
+
+
+def timed(call: Callable[[], Any]) -> Seconds:
+    """The call as one that says its CPU seconds."""
+
+    def seconds() -> float:
         start = time.process_time()
         call()
-        times.append(time.process_time() - start)
-    return min(times)
+        return time.process_time() - start
+
+    return seconds
+
+
+def in_turns(*calls: Seconds, repeat: int = 7) -> list[np.ndarray]:
+    """The CPU seconds of each call, turn by turn (a, b, a, b, …), so that all of them meet the same machine.
+
+    A turn before the first is for compiling and warming up.
+    """
+    return list(np.array([[call() for call in calls] for _ in range(repeat + 1)])[1:].T)
 
 
 @contextlib.contextmanager
@@ -60,20 +87,46 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+class Peer(NamedTuple):
+    """A script of `peers` in its own environment: what it found, and its own CPU seconds of doing it once more."""
+
+    answer: dict[str, np.ndarray]
+    seconds: Seconds
+
+
+@contextlib.contextmanager
 def peer(
     script: str, job: Mapping[str, Any], data: Mapping[str, np.ndarray], variable: str = VARIABLE
-) -> dict[str, np.ndarray] | None:
-    """What a script of `peers` answers in its own environment; None, and a line that says so, where there is none."""
+) -> Iterator[Peer | None]:
+    """The peer, which waits for its turns while the block runs; None, and a line that says so, where there is none."""
     python = os.environ.get(variable)
     if not python:
         print(f"{script}: left out, because {variable} does not name the peer's Python.", file=sys.stderr)
-        return None
+        yield None
+        return
     with tempfile.TemporaryDirectory() as folder:
-        work, arrays, answer = (str(Path(folder) / name) for name in ("job.json", "data.npz", "answer.npz"))
-        Path(work).write_text(json.dumps(dict(job)))
+        work, arrays, answer, errors = (Path(folder) / name for name in ("job.json", "data.npz", "answer.npz", "log"))
+        work.write_text(json.dumps(dict(job)))
         np.savez(arrays, **data)  # type: ignore[arg-type]
-        path = str(Path(__file__).parent / "peers" / script)
-        done = subprocess.run([python, path, work, arrays, answer], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"the peer failed: {done.stderr.strip().splitlines()[-1]}")
-        return dict(np.load(answer))
+        command = [python, str(Path(__file__).parent / "peers" / script), str(work), str(arrays), str(answer)]
+        with (
+            errors.open("w") as log,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+        ):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            asked, said = process.stdin, process.stdout
+
+            def heard() -> str:
+                line = said.readline()
+                if not line:
+                    raise RuntimeError(f"the peer failed: {errors.read_text().strip().splitlines()[-1]}")
+                return line
+
+            def seconds() -> float:
+                asked.write("again\n")
+                asked.flush()
+                return float(heard())
+
+            heard()
+            yield Peer(dict(np.load(answer)), seconds)

@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds
+from measure import Ratio, in_turns, timed
 
 import neft
 
@@ -65,15 +65,18 @@ def run() -> list[Ratio]:
     for name, (traced, plain) in functions.items():
         truth = exact(plain, K[rows], K[columns], rho[rows, columns])
         ours = neft.gaussian.pair(name, K[:, None], K[None, :], rho)
-        our_time = cpu_seconds(lambda name=name: neft.gaussian.pair(name, K[:, None], K[None, :], rho))
         with jax.enable_x64(True):
             kernel, arguments = peer(traced), (jnp.asarray(K), jnp.asarray(rho))
             theirs = np.asarray(kernel(*arguments))
-            their_time = cpu_seconds(lambda k=kernel, a=arguments: k(*a).block_until_ready(), repeat=2)
+            seconds = in_turns(
+                timed(lambda name=name: neft.gaussian.pair(name, K[:, None], K[None, :], rho)),
+                timed(lambda k=kernel, a=arguments: k(*a).block_until_ready()),
+                repeat=5,
+            )
         our_error, their_error = (np.abs(found[rows, columns] - truth).max() for found in (ours, theirs))
         what, label = f"pair averages of {name}, {N}×{N}, K ≤ {K_MAX:g}", f"Gauss-Hermite {NODES}×{NODES}"
         ratios += [
-            Ratio(f"{what}: speed", label, f"{our_time:.3f} s", f"{their_time:.3f} s", their_time / our_time, 50),
+            Ratio.of(f"{what}: speed", label, 50, *seconds),
             Ratio(f"{what}: accuracy", label, f"{our_error:.0e}", f"{their_error:.0e}", their_error / our_error, 1000),
         ]
     return ratios

@@ -1,4 +1,8 @@
-"""Runs the benchmarks and prints the ratios: `python benchmarks/run.py [NAME …]`, all of them without a name."""
+"""Runs the benchmarks and prints the ratios: `python benchmarks/run.py [NAME …]`, all of them without a name.
+
+A ratio of times is the median over turns of neft and its peer, with quartiles in brackets; the lower one must keep the
+promise.
+"""
 
 import importlib
 import os
@@ -28,7 +32,7 @@ def main(chosen: list[str]) -> int:
         print(f"running {name} …", file=sys.stderr)
         for ratio in importlib.import_module(name).run():
             kept &= ratio.holds
-            row = (ratio.what, ratio.peer, ratio.ours, ratio.theirs, f"{ratio.ratio:.3g}", f"≥ {ratio.promised:g}")
+            row = (ratio.what, ratio.peer, ratio.ours, ratio.theirs, str(ratio), f"≥ {ratio.promised:g}")
             table.add_row(*row, "kept" if ratio.holds else "MISSED")
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     return 0 if kept else 1

@@ -4,7 +4,8 @@ Runs are those of the quick sweep: 784-80-80-80-10 on the bundled part of Fashio
 50. A single run is the program `neft train`, as a user starts it; it loads JAX and data, compiles and trains. The sweep
 does this once for 40 seeds. Beside them, without a promise, the same against `neft.fisher.train` called in one process,
 and the training steps alone: those are bound by their matrix products (about 17 million operations, 0.2 ms at a core's
-full speed), and stacking cannot make them much faster. Single runs are measured on a few seeds and counted forty times.
+full speed), and stacking cannot make them much faster. Single runs are measured on a few seeds, in turns with the
+sweep, and counted forty times.
 """
 
 import resource
@@ -14,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 from measure import Ratio
 
 import neft
@@ -65,26 +67,18 @@ def run() -> list[Ratio]:
     ratios = []
     for optimizer in OPTIMIZERS:
         called(optimizer, 0)  # so that what is loaded once is not counted
-        ours, our_steps = together(optimizer)
-        programs = SEEDS * sum(single(optimizer, seed) for seed in range(MEASURED)) / MEASURED
-        calls, steps = (sum(times) / MEASURED for times in zip(*(called(optimizer, s) for s in range(MEASURED))))
+        turns = [(*together(optimizer), single(optimizer, seed), *called(optimizer, seed)) for seed in range(MEASURED)]
+        ours, our_steps, program, call, steps = np.array(turns).T
         what = f"{SEEDS} seeds, {optimizer}, {EPOCHS} epochs of the quick sweep"
-        mine = f"{ours:.1f} s"
+        called_often = f"{SEEDS} × fisher.train"
         ratios += [
-            Ratio(what, f"{SEEDS} × neft train", mine, f"{programs:.1f} s", programs / ours, 5.0),
-            Ratio(what, f"{SEEDS} × fisher.train", mine, f"{SEEDS * calls:.1f} s", SEEDS * calls / ours, 0.0),
-            Ratio(
-                f"{what}: the steps alone",
-                f"{SEEDS} × fisher.train",
-                f"{SEEDS * our_steps:.1f} s",
-                f"{SEEDS * steps:.1f} s",
-                steps / our_steps,
-                0.0,
-            ),
+            Ratio.of(what, f"{SEEDS} × neft train", 5.0, ours, SEEDS * program),
+            Ratio.of(what, called_often, 0.0, ours, SEEDS * call),
+            Ratio.of(f"{what}: the steps alone", called_often, 0.0, SEEDS * our_steps, SEEDS * steps),
         ]
     return ratios
 
 
 if __name__ == "__main__":
     for row in run():
-        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row.ratio:.3g} | {row.holds}", flush=True)
+        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row} | {row.holds}", flush=True)

@@ -6,7 +6,7 @@ neural-tangents runs in an environment of its own, as `kernels.py` says.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds, one_core, peer
+from measure import Ratio, in_turns, one_core, peer, timed
 
 import neft
 
@@ -22,16 +22,18 @@ def case() -> tuple[neft.MLP, tuple[neft.Layer, ...], np.ndarray]:
 
 @jax.jit
 def full_jacobians(params, x):
-    """The textbook's way: all derivatives at once, contracted leaf by leaf."""
+    """The textbook's way at its best: each input's derivatives by itself, contracted by one product a leaf."""
 
-    def plain(p):
-        z = x @ p[0].W.T + p[0].b
+    def plain(p, one):
+        z = p[0].W @ one + p[0].b
         for W, b in p[1:]:
-            z = jnp.tanh(z) @ W.T + b
+            z = W @ jnp.tanh(z) + b
         return z
 
-    leaves = jax.tree.leaves(jax.jacobian(plain)(params))
-    return sum(jnp.einsum("aip,bjp->abij", J, J) for J in (leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves))
+    leaves = jax.tree.leaves(jax.vmap(jax.jacrev(plain), (None, 0))(params, x))
+    rows = [leaf.reshape(len(x) * WIDTHS[-1], -1) for leaf in leaves]
+    total = jnp.stack([J @ J.T for J in rows]).sum(axis=0)
+    return total.reshape(len(x), WIDTHS[-1], len(x), WIDTHS[-1]).transpose(0, 2, 1, 3)
 
 
 @one_core()
@@ -40,26 +42,24 @@ def run() -> list[Ratio]:
     net, params, x = case()
     what = f"NTK of {'-'.join(map(str, WIDTHS))}, {INPUTS}×{INPUTS}×10×10, float32"
     layers = np.asarray(neft.tangent.ntk(net, params, x))
-    our_time = cpu_seconds(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
     ratios = []
     data = {"x": x} | {f"{name}{l}": np.asarray(v) for l, layer in enumerate(params) for name, v in zip("Wb", layer)}
-    job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "repeat": 2, "dtype": "float32"}
-    job["vmap_axes"] = 0
-    answer = peer("neural_tangents_training.py", job, data)
-    if answer is not None:
-        seconds = float(answer["seconds"])
-        assert np.abs(answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
-        label = "neural-tangents, STRUCTURED_DERIVATIVES"
-        ratios.append(
-            Ratio(f"{what}: through layers", label, f"{our_time:.3f} s", f"{seconds:.3f} s", seconds / our_time, 1)
-        )
+    job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "dtype": "float32", "vmap_axes": 0}
+    with peer("neural_tangents_training.py", job, data) as theirs:
+        if theirs is not None:
+            assert np.abs(theirs.answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
+            through = timed(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
+            label = "neural-tangents, STRUCTURED_DERIVATIVES"
+            ratios.append(Ratio.of(f"{what}: through layers", label, 1, *in_turns(through, theirs.seconds)))
     plain = lambda p, x: net.apply(p, x)  # noqa: E731
     found = np.asarray(neft.tangent.ntk(plain, params, x))
     assert np.abs(found - layers).max() < 1e-4 * np.abs(layers).max()
-    any_time = cpu_seconds(lambda: neft.tangent.ntk(plain, params, x).block_until_ready(), repeat=2)
     device = jnp.asarray(x)
     assert np.abs(np.asarray(full_jacobians(params, device)) - layers).max() < 1e-4 * np.abs(layers).max()
-    their_time = cpu_seconds(lambda: full_jacobians(params, device).block_until_ready(), repeat=2)
-    times = (f"{any_time:.2f} s", f"{their_time:.2f} s")
-    ratios.append(Ratio(f"{what}: any function", "full Jacobians, contracted", *times, their_time / any_time, 3))
+    seconds = in_turns(
+        timed(lambda: neft.tangent.ntk(plain, params, x).block_until_ready()),
+        timed(lambda: full_jacobians(params, device).block_until_ready()),
+        repeat=5,
+    )
+    ratios.append(Ratio.of(f"{what}: any function", "full Jacobians, contracted", 3, *seconds))
     return ratios

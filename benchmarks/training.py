@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measure import Ratio, cpu_seconds, one_core, peer
+from measure import Ratio, in_turns, one_core, peer, timed
 
 import neft
 
@@ -23,18 +23,17 @@ def predictions() -> list[Ratio]:
     net = neft.MLP((FEATURES, *(1,) * HIDDEN, OUTPUTS), "relu", C_b=C_B, C_W=C_W, lambda_b=C_B, lambda_W=C_W)
     ratios = []
     for time, what in ((None, "to the end"), (5.0, "to a time")):
-        job = {"what": "predict", "C_b": C_B, "C_W": C_W, "hidden": HIDDEN, "repeat": 2}
+        job = {"what": "predict", "C_b": C_B, "C_W": C_W, "hidden": HIDDEN, "dtype": "float64"}
         job["time"] = (time or 0.0) * TRAIN * OUTPUTS  # its loss is a mean
-        answer = peer("neural_tangents_training.py", job | {"dtype": "float64"}, data)
-        if answer is None:
-            return []
-        found = neft.training.predict(net, *data.values(), time=time)
-        assert np.abs(found.mean - answer["mean"]).max() < 1e-5
-        assert np.abs(found.cov - answer["cov"]).max() < 1e-5
-        ours = cpu_seconds(lambda time=time: neft.training.predict(net, *data.values(), time=time), repeat=3)
-        theirs = float(answer["seconds"])
-        label = f"predict {what}, {TRAIN} training inputs, float64"
-        ratios.append(Ratio(label, "neural-tangents", f"{ours:.2f} s", f"{theirs:.2f} s", theirs / ours, 1))
+        with peer("neural_tangents_training.py", job, data) as theirs:
+            if theirs is None:
+                return []
+            found = neft.training.predict(net, *data.values(), time=time)
+            assert np.abs(found.mean - theirs.answer["mean"]).max() < 1e-5
+            assert np.abs(found.cov - theirs.answer["cov"]).max() < 1e-5
+            ours = timed(lambda time=time: neft.training.predict(net, *data.values(), time=time))
+            label = f"predict {what}, {TRAIN} training inputs, float64"
+            ratios.append(Ratio.of(label, "neural-tangents", 1, *in_turns(ours, theirs.seconds, repeat=5)))
     return ratios
 
 
@@ -45,7 +44,6 @@ def together(hidden: int, promised: float) -> Ratio:
     x, y = rng.normal(size=(4, 2)).astype(np.float32), rng.normal(size=(4, 1)).astype(np.float32)
     key = jax.random.key(0)
     options = {"draws": DRAWS, "key": key, "steps": STEPS, "learning_rate": ETA / 4}
-    ours = cpu_seconds(lambda: neft.training.ensemble(net, x, y, **options), repeat=3)
     rates, device = net.rates(), (jnp.asarray(x), jnp.asarray(y))
 
     @jax.jit
@@ -62,9 +60,10 @@ def together(hidden: int, promised: float) -> Ratio:
                 params = step(params, *device)
             jax.block_until_ready(net.apply(params, device[0]))
 
-    theirs = cpu_seconds(one_by_one, repeat=2) * DRAWS / alone
+    all_at_once = timed(lambda: neft.training.ensemble(net, x, y, **options))
+    ours, theirs = in_turns(all_at_once, timed(one_by_one), repeat=5)
     label = f"training {DRAWS} networks of width {WIDTH}, {hidden + 1} layers"
-    return Ratio(label, "one by one, compiled steps", f"{ours:.2f} s", f"{theirs:.2f} s", theirs / ours, promised)
+    return Ratio.of(label, "one by one, compiled steps", promised, ours, theirs * DRAWS / alone)
 
 
 @one_core()

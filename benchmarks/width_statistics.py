@@ -44,9 +44,7 @@ def run() -> list[Ratio]:
             start = time.perf_counter()
             call()
             times.append(time.perf_counter() - start)
-        found = float(np.median(times))
         again = _programs(name) - programs
         label = f"statistics of {name} at depth {DEPTH}, {again} recompilations in 20 calls"
-        ratio = PROMISED / found if again == 0 else 0.0
-        ratios.append(Ratio(label, "promise", f"{1e3 * found:.1f} ms", f"{1e3 * PROMISED:.0f} ms", ratio, 1))
+        ratios.append(Ratio.of(label, "promise", 1, np.array(times), PROMISED, scale=again == 0))
     return ratios

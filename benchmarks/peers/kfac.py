@@ -1,19 +1,17 @@
-"""K-FAC of kfac-jax for `fisher.py`: `PYTHON kfac.py JOB.json DATA.npz ANSWER.npz`.
+"""K-FAC of kfac-jax for `fisher.py`, in an environment of its own (`serve.py` says how it is called).
 
-It runs in an environment of its own. The job says what is wanted: "train", one network until its training cost is at
-most the target, and the answer holds the curve; or "step", and the answer holds the least CPU seconds of a step.
-Neither holds compilation or evaluation. Steps are called one by one: the library forbids to compile them into a loop.
+The job says what is wanted: "train", one network until its training cost is at most the target, and the answer holds
+the curve; or "step", where each turn is a stretch of steps. Neither holds compilation or evaluation. Steps are called
+one by one: the library forbids to compile them into a loop.
 """
 
-import json
-import sys
 import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import kfac_jax  # type: ignore[import-not-found]
 import numpy as np
+from serve import serve
 
 
 def cost(params, batch, l2: float):
@@ -88,13 +86,13 @@ def train(job: dict, data: dict) -> dict:
     return dict(zip(("epochs", "seconds", "cost"), np.array(curve).T))
 
 
-def step(job: dict, data: dict) -> dict:
-    """The least CPU seconds of a step, over stretches that hold whole periods of the inverse."""
+def solve(job: dict, data: dict):
+    if job["what"] == "train":
+        return train(job, data), lambda: None
     training = Training(job, data)
     index = np.random.default_rng(0).integers(len(data["x"]), size=(job["steps"], job["batch"]))
-    return {"seconds": min(training.steps(index) for _ in range(job["repeat"])) / job["steps"]}
+    return {}, lambda: training.steps(index)
 
 
 if __name__ == "__main__":
-    job = json.loads(Path(sys.argv[1]).read_text())
-    np.savez(sys.argv[3], **{"train": train, "step": step}[job["what"]](job, dict(np.load(sys.argv[2]))))
+    serve(solve)

@@ -1,32 +1,17 @@
-"""Empirical NTK and predictions of neural-tangents: `PYTHON neural_tangents_training.py JOB.json DATA.npz ANSWER.npz`.
+"""Empirical NTK and predictions of neural-tangents, in an environment of its own (`serve.py` says how it is called).
 
-It runs in an environment of its own. The job says what is wanted ("ntk" or "predict") and how; the answer holds what
-was found and the least CPU seconds of a compiled, warm call.
+The job says what is wanted ("ntk" or "predict") and how; the answer holds what was found.
 """
-
-import json
-import sys
-import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import neural_tangents as nt  # type: ignore[import-not-found]
 import numpy as np
 from neural_tangents import stax  # type: ignore[import-not-found]
+from serve import serve
 
 
-def timed(call, repeat: int):
-    found = jax.block_until_ready(call())
-    seconds = []
-    for _ in range(repeat):
-        start = time.process_time()
-        jax.block_until_ready(call())
-        seconds.append(time.process_time() - start)
-    return found, min(seconds)
-
-
-def ntk(job: dict, data: dict) -> dict:
+def ntk(job: dict, data: dict):
     """The full empirical NTK of tanh layers, by the implementation named in the job."""
     layers = range(len([name for name in data if name.startswith("W")]))
     # Weights stand as it likes them; transposed ones it does not see as a layer, and takes hundreds of times longer.
@@ -43,11 +28,10 @@ def ntk(job: dict, data: dict) -> dict:
         static_argnums=1,
     )
     x = jnp.asarray(data["x"])
-    found, seconds = timed(lambda: kernel(x, None, params), job["repeat"])
-    return {"ntk": np.asarray(found), "seconds": seconds}
+    return {"ntk": np.asarray(kernel(x, None, params))}, lambda: jax.block_until_ready(kernel(x, None, params))
 
 
-def predict(job: dict, data: dict) -> dict:
+def predict(job: dict, data: dict):
     """Mean and covariance of the trained ensemble at infinite width; time 0 stands for the end of training."""
     dense = {"W_std": job["C_W"] ** 0.5, "b_std": job["C_b"] ** 0.5, "parameterization": "ntk"}
     layers = [part for _ in range(job["hidden"]) for part in (stax.Dense(1, **dense), stax.Relu())]
@@ -59,12 +43,14 @@ def predict(job: dict, data: dict) -> dict:
         predict = nt.predict.gradient_descent_mse_ensemble(kernel, x, y, diag_reg=0.0)
         return predict(t=t, x_test=test, get="ntk", compute_cov=True)
 
-    found, seconds = timed(call, job["repeat"])
-    return {"mean": np.asarray(found.mean), "cov": np.asarray(found.covariance), "seconds": seconds}
+    found = call()
+    return {"mean": np.asarray(found.mean), "cov": np.asarray(found.covariance)}, lambda: jax.block_until_ready(call())
+
+
+def solve(job: dict, data: dict):
+    jax.config.update("jax_enable_x64", job["dtype"] == "float64")
+    return {"ntk": ntk, "predict": predict}[job["what"]](job, data)
 
 
 if __name__ == "__main__":
-    job = json.loads(Path(sys.argv[1]).read_text())
-    jax.config.update("jax_enable_x64", job["dtype"] == "float64")
-    answer = {"ntk": ntk, "predict": predict}[job["what"]](job, dict(np.load(sys.argv[2])))
-    np.savez(sys.argv[3], **answer)
+    serve(solve)

@@ -55,33 +55,36 @@ def _inverse_sine(gap: Array, total: Array) -> Array:
 
 
 @jax.custom_jvp
-def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The angle of the point (x, y) with x > 0, in (-π/2, π/2).
+def arctan(t: Float[Array, "*shape"], secant: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """arctan t where √(1 + t²) is known: half the angle has a tangent below 1, and so needs no cases.
 
-    >>> round(float(arctan2(jnp.asarray(-1.0), jnp.asarray(1.0))), 6)
+    >>> round(float(arctan(jnp.asarray(-1.0), jnp.sqrt(2.0))), 6)
     -0.785398
     """
-    half = _quarter(jnp.abs(y), x)
-    return jnp.where(y < 0, -half, half)
+    return 2 * _octant(t / (1 + secant))
 
 
-@arctan2.defjvp
-def _arctan2_jvp(primals, tangents):
-    (y, x), (dy, dx) = primals, tangents
-    return arctan2(y, x), (x * dy - y * dx) / (x * x + y * y)
+@arctan.defjvp
+def _arctan_jvp(primals, tangents):
+    (t, secant), (dt, _) = primals, tangents
+    return arctan(t, secant), dt / (secant * secant)
 
 
 def _quarter(y: Array, x: Array) -> Array:
-    # arctan(y/x) for y, x ≥ 0. A polynomial, because arc functions of the library are calls that do not vectorize.
+    # arctan(y/x) for y, x ≥ 0.
     y, x = jnp.broadcast_arrays(y, x)
     small, large = jnp.minimum(y, x), jnp.maximum(y, x)
-    ratio = jnp.where(large > 0, small / jnp.where(large > 0, large, 1), 1)
-    square = ratio * ratio
-    total = jnp.zeros_like(square)
-    for coefficient in _coefficients(8 if square.dtype.itemsize < 8 else 18):
-        total = total * square + coefficient
-    first = ratio * total
+    first = _octant(jnp.where(large > 0, small / jnp.where(large > 0, large, 1), 1))
     return jnp.where(y > x, math.pi / 2 - first, first)
+
+
+def _octant(t: Array) -> Array:
+    # arctan t for |t| ≤ 1. A polynomial, because arc functions of the library are calls that do not vectorize.
+    square = t * t
+    total, *rest = _coefficients(8 if square.dtype.itemsize < 8 else 18)
+    for coefficient in rest:
+        total = total * square + coefficient
+    return t * total
 
 
 @functools.cache

@@ -25,24 +25,30 @@ class Flat(NamedTuple):
     rates: Float[Array, " P"]
 
 
-def flat(f: Model | MLP, params: Any, rates: Any = None) -> Flat:
-    """The model with its floating-point arrays in one vector; all else in `params` stays as it is."""
+def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], Any]:
+    """z(trained, x) of shape (N, O), and the floating-point arrays of `params` as a tree; all else stays as it is."""
     apply = f.apply if isinstance(f, MLP) else f
     trained, fixed = eqx.partition(params, _is_trained)
     trained = jax.tree.map(jnp.asarray, trained)
     if not jax.tree.leaves(trained):
         raise ValueError("params hold no array of real numbers, so there is nothing to differentiate.")
-    theta, back = ravel_pytree(trained)
 
-    def z(theta: Array, x: Array) -> Array:
-        outputs = jnp.asarray(apply(eqx.combine(back(theta), fixed), x))
+    def z(trained: Any, x: Array) -> Array:
+        outputs = jnp.asarray(apply(eqx.combine(trained, fixed), x))
         if outputs.ndim != 2 or outputs.shape[0] != len(x):
             raise ValueError(
                 f"f maps {len(x)} inputs to an array of shape {outputs.shape}, but must give (inputs, outputs)."
             )
         return outputs
 
-    return Flat(z, theta, _flat_rates(rates, trained, theta))
+    return z, trained
+
+
+def flat(f: Model | MLP, params: Any, rates: Any = None) -> Flat:
+    """The model with its floating-point arrays in one vector."""
+    z, trained = split(f, params)
+    theta, back = ravel_pytree(trained)
+    return Flat(lambda theta, x: z(back(theta), x), theta, _flat_rates(rates, trained, theta))
 
 
 def _is_trained(leaf: Any) -> bool:

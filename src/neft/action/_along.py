@@ -17,7 +17,7 @@ from .._blocks import blocks
 from . import _taylor
 from ._model import Parameters, Samples, cross_entropy, homogeneous
 
-_CACHE = 2**20
+_CACHE = 2**21
 """Bytes of preactivations that stay in the cache while their powers are formed."""
 _PROBE = 128
 
@@ -68,7 +68,7 @@ def _compiled(act: Activation, order: int):
         f = logit_series(U, c, h, act, s, order, unit)
         l = log_mean_exp(f)
         sums = jnp.stack([_sum(a, len(m)) - _labelled(b, m) for a, b in zip(l, f)])
-        return sums, cross_entropy((U @ act(h)).T + c[None, :], m) * len(m)
+        return sums, cross_entropy(U @ act(h) + c[:, None], m, axis=0) * len(m)
 
     return block
 

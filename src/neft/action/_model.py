@@ -108,10 +108,12 @@ def logits(params: Any, z: Any, act: Activation) -> Any:
     return act(z @ W.T + b[None, :]) @ U.T + c[None, :]
 
 
-def cross_entropy(f: Any, m: Any) -> Any:
-    """-mean ln softmax_m f, the action S, as traceable code."""
-    shifted = f - f.max(axis=1, keepdims=True)
-    return (jnp.log(jnp.exp(shifted).sum(axis=1)) - shifted[jnp.arange(len(m)), m]).mean()
+def cross_entropy(f: Any, m: Any, *, axis: int = 1) -> Any:
+    """-mean ln softmax_m f, the action S, as traceable code; classes lie along `axis`, samples along the other."""
+    n, top = jnp.arange(len(m)), f.max(axis=axis, keepdims=True)
+    own = f[n, m] if axis == 1 else f[m, n]
+    # Not of f - top: XLA would make the product in f, the activation in it and this difference one slow loop.
+    return (jnp.log(jnp.exp(f - top).sum(axis=axis)) + (top.squeeze(axis) - own)).mean()
 
 
 def smooth_at_zero(source: Any) -> Activation:

@@ -12,7 +12,7 @@ from jax.extend.core import subjaxprs
 from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
-from .._flat import Flat, Model, flat, samples
+from .._flat import Flat, Model, flat, per_leaf, samples, split
 from .._network import MLP
 from .._promote import common_dtype
 from ._layers import layer_ntk, layered, signals
@@ -82,7 +82,9 @@ def _step(
     if trace or count == 1:
         step = functools.partial(_by_jacobians, f, params, model.rates, trace=trace)
         return step, _Outputs(count, model.theta.dtype, size)
-    step = functools.partial(_by_products, f, params, model.rates)
+    trained = split(f, params)[1]
+    leaves = jax.tree.map(lambda rate, leaf: jnp.asarray(rate, leaf.dtype), per_leaf(rates, trained), trained)
+    step = functools.partial(_by_products, f, params, leaves)
     size = count * (_bytes(model, x[:1].repeat(2, 0)) - _bytes(model, x[:1]))
     return step, _Outputs(count, model.theta.dtype, max(size, BUDGET / _SAMPLES))
 
@@ -104,15 +106,20 @@ def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: b
 
 
 @eqx.filter_jit
-def _by_products(f: Model | MLP, params: Any, rates: Array, x1: Array, x2: Array) -> Array:
+def _by_products(f: Model | MLP, params: Any, rates: Any, x1: Array, x2: Array) -> Array:
     # Each gradient of an output at one input, pushed forward at all others: 4 N²OP operations for P parameters, where
-    # contracting Jacobians takes 2 N²O²P.
-    model = flat(f, params)
-    push = jax.linearize(lambda t: model.z(t, x1), model.theta)[1]
+    # contracting Jacobians takes 2 N²O²P. One gradient at a time, in the parameters' own shapes: it is as large as they
+    # are, and several at once, or a vector made of one, would go through memory again and again.
+    z, trained = split(f, params)
+    push = jax.linearize(lambda t: z(t, x1), trained)[1]
 
     def columns(one):
-        z, pull = jax.vjp(lambda t: model.z(t, one[None])[0], model.theta)
-        return jax.vmap(lambda e: push(rates * pull(e)[0]))(jnp.eye(len(z), dtype=z.dtype))
+        outputs, pull = jax.vjp(lambda t: z(t, one[None])[0], trained)
+
+        def column(e):
+            return push(jax.tree.map(jnp.multiply, rates, pull(e)[0]))
+
+        return jax.lax.map(column, jnp.eye(len(outputs), dtype=outputs.dtype))
 
     return jax.lax.map(columns, x2).transpose(2, 0, 3, 1)
 

@@ -173,7 +173,7 @@ class _Job:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
         where = np.minimum(np.arange(start, start + self.size), stop - 1)
         one, x = self.diagonals[which], (self.x1, self.x2)[which][where].astype(self.products, copy=False)
-        return Side(jnp.asarray(x), np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))
+        return Side(*map(jnp.asarray, (x, np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))))
 
     def _coefficients(self, which: int, start: int, stop: int, terms: int) -> tuple["_Inputs", "_Inputs"]:
         # For rows and for columns.

@@ -32,8 +32,9 @@ def diagonal(act: Activation, q: np.ndarray, rates: Rates) -> Diagonal:
     """The recursion of one input, for many of mean square q at once."""
     K, Theta, squares = rates.C_b[0] + rates.C_W[0] * q, rates.lambda_b[0] + rates.lambda_W[0] * q, []
     Ks, Thetas = [K], [Theta]
+    averages = functools.partial(_squares, act)
     for l in range(1, len(rates.C_b)):
-        square, slope = over(K, functools.partial(_squares, act))
+        square, slope = averages(K) if form_of(act) else over(K, averages)
         Theta = rates.lambda_b[l] + rates.lambda_W[l] * square + rates.C_W[l] * Theta * slope
         K = rates.C_b[l] + rates.C_W[l] * square
         Ks, Thetas, squares = [*Ks, K], [*Thetas, Theta], [*squares, square]
