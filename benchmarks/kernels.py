@@ -111,7 +111,7 @@ def _compared(name: str, hidden: int, count: int, dtype: str, faster: float, tru
             for kernels in (ours, (theirs.answer["K"], theirs.answer["Theta"]))
         ]
         our_seconds = timed(lambda: neft.width.kernel(net, x, dtype=dtype))
-        seconds = in_turns(our_seconds, theirs.seconds, repeat=7 if hidden > 4 else 3)
+        seconds = in_turns(our_seconds, theirs.seconds, repeat=7 if hidden > 4 else 2)
     what, label = f"K, Θ: {name}, {hidden} hidden layers, N = {count}, {dtype}", "neural-tangents, float32"
     found = (f"{errors[0]:.1e}", f"{errors[1]:.1e}")
     return [

@@ -4,6 +4,7 @@ derivatives that stay finite where the variables become multiples of each other.
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ def angle(gap: Float[Array, "*shape"], total: Float[Array, "*shape"]) -> Float[A
     >>> float(angle(jnp.asarray(2.0), jnp.asarray(0.0))) == float(jnp.float32(math.pi))
     True
     """
-    return 2 * _quarter(jnp.sqrt(gap), jnp.sqrt(total))
+    return 2 * _quarter(jnp.sqrt(gap), jnp.sqrt(total), _divide_or_one)
 
 
 @angle.defjvp
@@ -55,36 +56,37 @@ def _inverse_sine(gap: Array, total: Array) -> Array:
 
 
 @jax.custom_jvp
-def arctan(t: Float[Array, "*shape"], secant: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """arctan t where √(1 + t²) is known: half the angle has a tangent below 1, and so needs no cases.
+def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The angle of the point (x, y) with x > 0, in (-π/2, π/2).
 
-    >>> round(float(arctan(jnp.asarray(-1.0), jnp.sqrt(2.0))), 6)
+    >>> round(float(arctan2(jnp.asarray(-1.0), jnp.asarray(1.0))), 6)
     -0.785398
     """
-    return 2 * _octant(t / (1 + secant))
+    half = _quarter(jnp.abs(y), x, jnp.divide)
+    return jnp.where(y < 0, -half, half)
 
 
-@arctan.defjvp
-def _arctan_jvp(primals, tangents):
-    (t, secant), (dt, _) = primals, tangents
-    return arctan(t, secant), dt / (secant * secant)
+@arctan2.defjvp
+def _arctan2_jvp(primals, tangents):
+    (y, x), (dy, dx) = primals, tangents
+    return arctan2(y, x), (x * dy - y * dx) / (x * x + y * y)
 
 
-def _quarter(y: Array, x: Array) -> Array:
-    # arctan(y/x) for y, x ≥ 0.
+def _quarter(y: Array, x: Array, divide: Callable[[Array, Array], Array]) -> Array:
+    # arctan(y/x) for y, x ≥ 0. A polynomial, because arc functions of the library are calls that do not vectorize.
     y, x = jnp.broadcast_arrays(y, x)
-    small, large = jnp.minimum(y, x), jnp.maximum(y, x)
-    first = _octant(jnp.where(large > 0, small / jnp.where(large > 0, large, 1), 1))
-    return jnp.where(y > x, math.pi / 2 - first, first)
-
-
-def _octant(t: Array) -> Array:
-    # arctan t for |t| ≤ 1. A polynomial, because arc functions of the library are calls that do not vectorize.
-    square = t * t
+    ratio = divide(jnp.minimum(y, x), jnp.maximum(y, x))
+    square = ratio * ratio
     total, *rest = _coefficients(8 if square.dtype.itemsize < 8 else 18)
     for coefficient in rest:
         total = total * square + coefficient
-    return t * total
+    first = ratio * total
+    return jnp.where(y > x, math.pi / 2 - first, first)
+
+
+def _divide_or_one(small: Array, large: Array) -> Array:
+    # 1 where both vanish.
+    return jnp.where(large > 0, small / jnp.where(large > 0, large, 1), 1)
 
 
 @functools.cache

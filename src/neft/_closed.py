@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ._activation import Activation
-from ._angle import angle, arctan, sine
+from ._angle import angle, arctan2, sine
 
 
 class Pair(NamedTuple):
@@ -110,14 +110,13 @@ def _leaky_relu(slope: float = 0.01) -> Form:
 
 def _erf() -> Form:
     # The arcsine kernel (Williams 1997).
-    def inverse_root(pair):
-        return lax.rsqrt(1 + 2 * pair.r1**2 + 2 * pair.r2**2 + 4 * (pair.gap * pair.total))
+    def root(pair):
+        return jnp.sqrt(1 + 2 * pair.r1**2 + 2 * pair.r2**2 + 4 * (pair.gap * pair.total))
 
-    def value(pair):
-        inverse, length = inverse_root(pair), jnp.sqrt(1 + 2 * pair.r1**2) * jnp.sqrt(1 + 2 * pair.r2**2)
-        return (2 / math.pi) * arctan(2 * pair.c * inverse, length * inverse)
-
-    return Form(value, lambda pair: (4 / math.pi) * inverse_root(pair))
+    return Form(
+        lambda pair: (2 / math.pi) * arctan2(2 * pair.c, root(pair)),
+        lambda pair: (4 / math.pi) / root(pair),
+    )
 
 
 def _sin() -> Form:
@@ -149,17 +148,16 @@ def _gelu() -> Form:
         share = (K1 / (1 + K1)) * (K2 / (1 + K2))
         rest = 1 / ((1 + K1) * (1 + K2))
         D = 1 + K1 + K2 + pair.gap * pair.total
-        inverse = lax.rsqrt(D)  # of the root
-        arc = (2 / math.pi) * arctan(c * inverse, jnp.sqrt(1 + K1) * jnp.sqrt(1 + K2) * inverse)
-        return c, share, rest, inverse, share * D + c * c * rest, arc
+        root = jnp.sqrt(D)
+        return c, share, rest, D, root, share * D + c * c * rest, (2 / math.pi) * arctan2(c, root)
 
     def value(pair):
-        c, _, _, inverse, bracket, arc = parts(pair)
-        return (c + c * arc + (2 / math.pi) * bracket * inverse) / 4
+        c, _, _, _, root, bracket, arc = parts(pair)
+        return (c + c * arc + (2 / math.pi) * bracket / root) / 4
 
     def derivative(pair):
-        c, share, rest, inverse, bracket, arc = parts(pair)
-        inner = c * (1 + bracket * inverse**2 + 2 * (rest - share)) * inverse
+        c, share, rest, D, root, bracket, arc = parts(pair)
+        inner = c * (1 + bracket / D + 2 * (rest - share)) / root
         return (1 + arc + (2 / math.pi) * inner) / 4
 
     return Form(value, derivative)
