@@ -67,7 +67,7 @@ def _compiled(act: Activation, order: int):
         h = jnp.einsum("he,ne->hn", W, z) + b[:, None]
         f = logit_series(U, c, h, act, s, order, unit)
         l = log_mean_exp(f)
-        sums = jnp.stack([_sum(a, len(m)) - _labelled(b, m) for a, b in zip(l, f)])
+        sums = jnp.stack([jnp.asarray(_sum(a, len(m)) - _labelled(b, m), U.dtype) for a, b in zip(l, f)])
         return sums, cross_entropy(U @ act(h) + c[:, None], m, axis=0) * len(m)
 
     return block
@@ -101,10 +101,10 @@ def log_mean_exp(f: _taylor.Coefficients) -> _taylor.Coefficients:
 
 
 def _sum(value: Any, count: int) -> Any:
-    return jnp.zeros(()) if value is None else value.sum() * (count // value.shape[0])
+    return 0.0 if value is None else value.sum() * (count // value.shape[0])
 
 
 def _labelled(f: Any, m: Any) -> Any:
     if f is None:
-        return jnp.zeros(())
+        return 0.0
     return f[:, 0][m].sum() if f.shape[1] == 1 else f[m, jnp.arange(len(m))].sum()
