@@ -17,6 +17,7 @@ from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._closed import closed_form
 from .._precision import float64
+from .._promote import to_rank
 from .._quadrature import MOST_PANELS, PANELS, elementwise, refined
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
 
@@ -65,6 +66,7 @@ def pair(
         raise ValueError(
             f"K1, K2 and rho have shapes {K1.shape}, {K2.shape}, {rho.shape}, which do not broadcast."
         ) from None
+    K1, K2, rho = (to_rank(value, len(shape)) for value in (K1, K2, rho))
     if any(kink.order < order for kink in act.kinks):
         worst = min(kink.order for kink in act.kinks)
         raise ValueError(

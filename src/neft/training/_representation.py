@@ -110,7 +110,7 @@ def _cell(net: MLP, x: np.ndarray, y: np.ndarray, draws: int, key: Array) -> tup
     h = _hierarchies(net, params, x_)
     third = _ends(h, y_.ravel())
     second = _ends(h._replace(I=0 * h.I, II=0 * h.II, III=0 * h.III), y_.ravel())
-    near = SMALL * float(jnp.abs(h.z.reshape(-1, *y.shape) - y_).max())
+    near = SMALL * float(jnp.abs(h.z.reshape(-1, *y.shape) - y_[None]).max())
     trained, good = by_flow(net, chosen("square"), params, x_, y_, jnp.inf, TOLERANCE, near)
     after = np.asarray(_kernels(net, trained, x_))
     before, predicted, lower = (np.asarray(part) for part in (h.H, third[0], second[0]))
