@@ -32,8 +32,9 @@ docs: setup  ## build the documentation in docs/_build/html, warnings being erro
 test: setup lint  ## lint, type check and the quick tests
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations 15
 
+# Simulations, which most of them are, take five times as long where the compiler was asked for less (conftest.py).
 test-slow: setup  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations 15
+	XLA_FLAGS= $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations 15
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

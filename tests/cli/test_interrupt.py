@@ -24,7 +24,7 @@ OTHERS = (
     "critical gelu",
     "phase tanh --plot a.svg",
     "advise gelu --depth 8 --width 256 --plot a.pdf",
-    "predict --order 1 --draws 64 --out a.json",
+    "predict --order 1 --train 6 --test 6 --draws 64 --out a.json",
     "action --subset --hidden 64 --stops 100,1000 --checkpoint fit.npz --out a.npz --plot a.svg",
     "fisher --subsystem softmax --out a.json",
     "train --hidden 40,40 --epochs 20 --checkpoint run.npz --out a.json --plot a.svg",
