@@ -47,7 +47,8 @@ def test_a_sweep_that_is_killed_at_random_moments_ends_with_the_same_files(tmp_p
     assert len(expected) == 40
     rng = random.Random(0)
     kills, hits, folder = 0, 0, tmp_path / "broken"
-    while kills < LEAST_KILLS:
+    # On a busy machine few are hit in the middle of their work, so more are killed.
+    while kills < LEAST_KILLS or (hits < LEAST_KILLS // 3 and kills < 5 * LEAST_KILLS):
         run = subprocess.Popen([sys.executable, toy.__file__, folder], stdout=subprocess.DEVNULL)
         # From the start on, or from the first moment at which the sweep works.
         if rng.random() < 0.8:
