@@ -168,6 +168,7 @@ def test_jax_arrays_are_saved_as_numbers(tmp_path):
     np.testing.assert_array_equal(back(Part(x=jax.numpy.arange(3.0)), tmp_path / "part.npz").x, [0, 1, 2])
 
 
+@pytest.mark.slow
 def test_a_result_of_another_process_is_known(tmp_path):
     card = neft.describe.network(neft.MLP(widths=(3, 4, 2)))
     card.save(tmp_path / "card.npz")

@@ -52,6 +52,7 @@ def test_a_training_that_was_begun_with_rate_is_resumed(blobs, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_training_stops_early_and_keeps_the_best(blobs):
     found = action.fit(*blobs, hidden=64, learning_rate=0.03, epochs=60, patience=2, batch=50)
     assert found.finished and found.best == np.argmin(found.evaluation_loss) == len(found.evaluation_loss) - 3

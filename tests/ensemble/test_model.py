@@ -13,6 +13,7 @@ KEY = jax.random.key(0)
 X = np.array([[1.0, -0.5, 0.3], [0.2, 0.9, -0.4]])
 
 
+@pytest.mark.slow
 def test_the_cumulants_are_those_of_the_definition_and_unbiased():
     # Averages over all samples of size 5 from a few points, against the population's own cumulants.
     from neft.ensemble._model import _cumulants, _sums

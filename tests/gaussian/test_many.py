@@ -88,6 +88,7 @@ def test_equal_functions_give_symmetric_arrays():
     np.testing.assert_allclose(found, found.transpose(0, 2, 1, 3), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_repeated_input_is_ordinary():
     K = covariance(2, 2, seed=6)
     repeated = K[np.ix_([0, 1, 0], [0, 1, 0])]

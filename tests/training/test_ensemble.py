@@ -84,6 +84,7 @@ def stepped(net, i, steps, rate):
     return params
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_one_network_after_the_other():
     found = training.ensemble(NET, X, Y, TEST, draws=3, key=KEY, steps=40, learning_rate=0.3)
     for i in range(3):

@@ -153,6 +153,7 @@ def test_critical_points_are_those_of_critical():
     assert "point 1 of its 2 critical points" in second.summary
 
 
+@pytest.mark.slow
 def test_without_a_critical_point_the_edge_of_chaos_is_advised():
     found = advise("sigmoid", depth=4, width=64)
     assert found.kind == "edge of chaos" and "no critical point" in found.summary

@@ -157,6 +157,7 @@ def test_a_shifted_silu_has_two_points():
     assert found.points[1].K_star == pytest.approx(17.6764628, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_a_point_that_needs_a_negative_C_b_is_none():
     found = critical(lambda z: (z + 0.3) * jax.scipy.stats.norm.cdf(z + 0.3))
     assert found.universality == "none" and "C_b = -0.2625 < 0" in found.why

@@ -75,6 +75,7 @@ def test_index_symmetries(tanh):
         np.testing.assert_allclose(value, value.transpose(0, 2, 1), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_inputs_does_not_matter(tanh):
     swapped = statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[[1, 0]])
     for name, value in tanh.tensors.items():
@@ -217,5 +218,10 @@ def test_more_inputs_than_anybody_waits_for_are_refused_with_their_cost():
     x = np.random.default_rng(0).normal(size=(33, 3))
     with one_sentence("33 different inputs", "hours", "at most 32"):
         statistics(MLP((3, 8, 2), "relu"), x)
+
+
+@pytest.mark.slow
+def test_kernels_and_repeated_inputs_may_be_more():
+    x = np.random.default_rng(0).normal(size=(33, 3))
     assert statistics(MLP((3, 8, 2), "relu"), x, only=("K", "Theta")).Theta.shape == (2, 33, 33)
     assert statistics(MLP((3, 8, 2), "relu"), np.repeat(x[:1], 33, axis=0), only=("V",)).V.shape == (2, 33, 33, 33, 33)
