@@ -6,6 +6,11 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test is a matter of time: on a busy machine an example takes what it takes.
+settings.register_profile("neft", deadline=None)
+settings.load_profile("neft")
 
 # The environment, not jax.config: programs that tests start read it too.
 _CACHE = Path(__file__).parent / ".pytest_cache" / "compiled"
