@@ -98,7 +98,6 @@ class _Job:
         self.net, self.act, self.dtype = net, net.activation, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
         self.rates = rates_of(net)
-        self.device_rates = Rates(*map(jnp.asarray, self.rates))  # made once, not for every tile
         self.layer_rates = [Rates(*(np.asarray(v[l], dtype) for v in self.rates)) for l in range(net.depth)]
         self.diagonals = [self._diagonal(x1)] * 2 if x2 is None else [self._diagonal(x) for x in (x1, x2)]
         form = form_of(self.act)
@@ -193,7 +192,7 @@ class _Job:
         one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
         side1, side2 = self._side(*one), self._side(*two)
         exact = self.kinked and self.dtype == np.float64
-        gram, near = products(side1, side2, self.device_rates, nearness=exact or self.expansion is not None)
+        gram, near = products(side1, side2, self.rates, nearness=exact or self.expansion is not None)
         real = slice(row.stop - row.start), slice(column.stop - column.start)
         near = np.empty((0, 0)) if near is None else np.asarray(near)[real]
         if own and near.size:
@@ -202,7 +201,7 @@ class _Job:
             np.fill_diagonal(near, 2.0)
         if self.expansion is not None:
             return self._expanded(np.asarray(gram), near, one, two)
-        made = tile(self.act, gram, side1, side2, self.device_rates, sharp=self.sharp, dtype=self.dtype)
+        made = tile(self.act, gram, side1, side2, self.rates, sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
         close = np.flatnonzero((near < _NEAR).any(axis=1)) if exact else ()
         found = [np.array(values) for values in found] if len(close) else found

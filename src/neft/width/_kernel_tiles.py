@@ -85,7 +85,7 @@ def tile(
     of those that go together, or smaller.
     """
     rows = min(_ROWS, gram.shape[0])
-    first = Rates(*(value[0] for value in rates))
+    first = Rates(*(value[0].astype(gram.dtype) for value in rates))
     cast = functools.partial(jax.tree.map, lambda a: a.astype(dtype))
     side2 = Side(None, side2.r[:, None], side2.s[:, None])
 
