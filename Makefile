@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.set-up
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report docs test test-slow lint bench gold lock clean
+.PHONY: help setup report docs test test-quick test-slow lint bench gold lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,7 +29,11 @@ report: setup  ## write report.html
 docs: setup  ## build the documentation in docs/_build/html, warnings being errors
 	$(BIN)/python -m sphinx -W --keep-going --quiet --builder html docs docs/_build/html
 
-test: setup lint  ## lint, type check and the quick tests
+# The type checker uses one core, and not all of it: it runs beside the tests.
+test: setup  ## lint, type check and the quick tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-quick
+
+test-quick: setup
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations 15
 
 # Simulations, which most of them are, take five times as long where the compiler was asked for less (conftest.py).

@@ -105,6 +105,7 @@ def test_at_a_kink_the_side_is_that_of_small_positive_t(name, right, left):
     np.testing.assert_allclose(ray[1], [right, -left])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", one_of_each(["silu", "tanh", "softplus", "gelu", "mish"], quick=["silu"]))
 def test_order_60_stays_finite_in_float32_with_a_scale(name, dtype):
@@ -290,6 +291,7 @@ def test_tails_of_series_are_accurate_relative_to_themselves(name, start):
     np.testing.assert_allclose(_line(start=start, order=6).apply(name).coefficients(), exact, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_elu_of_a_series_far_to_the_right_is_the_series(dtype):
     u = Series.line(jnp.asarray(1000.0, dtype), jnp.asarray(1.0, dtype), order=3)

@@ -65,6 +65,7 @@ def test_two_classes_have_no_bound_at_the_sixth_order_although_that_of_c_alone_i
     assert found.bounded is False and found.leading_order == 6 and np.abs(found.direction["U"]).max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, z", [("silu", [[1.0], [1.0], [2.0], [2.0]]), ("quadratic", [[1.0], [0.0], [3.0], [2.0]])]
 )

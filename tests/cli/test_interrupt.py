@@ -105,6 +105,7 @@ def test_one_sentence_and_nothing_half_written_at_a_random_moment(tmp_path, line
     assert line != REPORT or code == 0 or not list((tmp_path / "here").iterdir())
 
 
+DROPPED = "dropped by the program"  # waits until the watcher ends it, as one other does
 SENT = "os.kill(os.getpid(), signal.SIGINT)"
 MOMENTS = {
     "in Python": f"{SENT}; time.sleep(60)",
@@ -112,12 +113,14 @@ MOMENTS = {
     "in a destructor, where Python drops it": f"type('Gone', (), {{'__del__': lambda self: {SENT}}})(); time.sleep(60)",
     "turned into another error": f"try: {SENT}; time.sleep(60)\n    except BaseException: raise RuntimeError('lost')",
     "turned into a sentence": f"try: {SENT}; time.sleep(60)\n    except BaseException: sys.exit('neft: another.')",
-    "dropped by the program": f"try: {SENT}; time.sleep(60)\n    except BaseException: time.sleep(60)",
+    DROPPED: f"try: {SENT}; time.sleep(60)\n    except BaseException: time.sleep(60)",
     "twice": f"try: {SENT}; time.sleep(60)\n    finally: {SENT}; time.sleep(0.1); open('put back', 'x').close()",
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(name, marks=pytest.mark.slow) if name == DROPPED else name for name in MOMENTS]
+)
 def test_whatever_the_program_is_doing(tmp_path, moment):
     code = f"""
 import hashlib, os, signal, sys, threading, time

@@ -25,6 +25,7 @@ def test_estimates_are_reproducible_and_extend_each_other():
     assert np.isfinite(rest).all() and (long.B.stderr[1:] < short.B.stderr[1:]).all()
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_chunks(monkeypatch):
     from neft.ensemble import _estimate
 

@@ -92,7 +92,8 @@ def test_the_default_is_one_metric_per_layer_and_a_plain_first_layer():
     assert state[0].metrics[0] is None
 
 
-@pytest.mark.parametrize("preset", ["default", pytest.param("published", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["default", "published"])
 def test_vmapped_scans_are_loops_over_steps(preset):
     opt = rngd(0.05, preset=preset, refresh_every=4, update_every=2)
     with jax.enable_x64(True):

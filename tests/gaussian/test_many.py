@@ -130,7 +130,8 @@ def test_arrays_that_vanish_by_parity_and_kernels_of_float32_are_ordinary():
     assert np.abs(found).max() < 1e-6
 
 
-@pytest.mark.parametrize("name", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tanh", "relu"])
 def test_pieces_of_the_integral_change_nothing(name, monkeypatch):
     K = covariance(3, 3, seed=4)
     whole = products(name, [(0, 1, 0)], K, rtol=1e-5)[0]

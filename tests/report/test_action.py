@@ -22,6 +22,7 @@ def analysis():
     return action.analyse(THETA, DATA, order=3)
 
 
+@pytest.mark.slow
 def test_the_analysis_shows_terms_radius_convergence_and_elements(analysis):
     titles = [table.title for table in tables(analysis)]
     assert titles[0].startswith("Action of 2 - 2 - 2, silu, on 2 samples") and titles[1:3] == [

@@ -108,6 +108,7 @@ def test_pictures_have_all_seeds_and_their_mean(folder):
         learning_curves(found, "9")
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_and_shows_status_and_pictures(neft, folder, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text('kind = "toy"\n[grid]\nnumber = [1, 2]\n')

@@ -43,6 +43,7 @@ def test_the_ntk_through_layers_and_by_jacobians_is_that_of_brute_force(brute):
         np.testing.assert_allclose(traced, np.trace(exact, axis1=2, axis2=3), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     params, x, *_ = brute
     other = jnp.asarray(X)
@@ -124,6 +125,7 @@ def test_an_equinox_model_works_as_it_is():
     np.testing.assert_allclose(tangent.ntk(f, model, X), np.einsum("aip,bjp->abij", J, J), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_dtype_is_the_models():
     with jax.enable_x64(False):
         params = NET.init(jax.random.key(0))

@@ -95,6 +95,7 @@ def test_steps_are_those_of_one_network_after_the_other():
     assert np.abs(found.test - found.start).max() > 0.1
 
 
+@pytest.mark.slow
 def test_gradient_flow_to_a_time_is_that_of_scipy():
     found = training.ensemble(NET, X, Y, TEST, draws=3, key=KEY, time=1.7)
     for i in (0, 2):

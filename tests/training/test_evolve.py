@@ -46,6 +46,7 @@ def errors(course, moment, trained, theta):
     return np.array([np.abs(z - trained.outputs(theta)).max(), np.abs(H - trained.kernel(theta)).max()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_each_order_of_flow_is_right_to_its_power_of_time(order):
     # Outputs are missed by t^(order+1) and kernels by t^order: every coefficient of the hierarchy counts.

@@ -16,6 +16,7 @@ def softmax(z):
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_cross_entropy_is_what_small_steps_of_euler_extrapolate_to():
     found = training.sample_from_kernels(K, THETA, LABELS, time=[0.5, 3.0], outputs=3, start=START)
     ends = []

@@ -142,6 +142,7 @@ def test_the_cut_off_of_very_wide_networks_is_extrapolated():
     assert found.cutoff == pytest.approx(20_001, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_critical_points_are_those_of_critical():
     point = critical("gelu")
     first, second = advise("gelu", 4, 64), advise("gelu", 4, 64, point=1)
@@ -177,9 +178,7 @@ def test_own_variances_are_taken():
     assert (found.C_b, found.C_W, found.kind, found.K_star) == (0.1, 2.0, "given", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "depth", "width"), [("tanh", 8, 64), ("gelu", 1, 64), ("relu", 3, 1), ("sigmoid", 4, 9)]
-)
+@pytest.mark.parametrize(("name", "depth", "width"), [("tanh", 8, 64), ("gelu", 1, 64), ("relu", 3, 1)])
 def test_the_summary_is_two_sentences_with_the_numbers(name, depth, width):
     found = advise(name, depth=depth, width=width)
     first, second = found.summary.split(". ")

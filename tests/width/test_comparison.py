@@ -26,6 +26,7 @@ def _agrees_and_is_resolved(found, layers):
             assert small or found.resolved(name)[l] > 10, (name, l + 1, theory[l], found.stderr[name][l])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gelu", *_slow(("hard_tanh", "tanh", "silu", "sin", "elu(1)", "relu"))])
 def test_two_layers_are_exact_at_any_width(name):
     found = check(MLP((3, 5, 2), name, **HYPER), X, draws=20_000, key=jax.random.key(1), dtype=np.float32)

@@ -55,9 +55,8 @@ def mlp_ntk(
     """What `ntk` gives for a network with its own learning rates, as a pure function to compile, map or differentiate.
 
     >>> net = MLP(widths=(3, 8, 2))
-    >>> params = jax.vmap(net.init)(jax.random.split(jax.random.key(0), 7))
-    >>> jax.vmap(lambda p: mlp_ntk(net, p, jnp.ones((5, 3))))(params).shape
-    (7, 5, 5, 2, 2)
+    >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
+    (5, 5, 2, 2)
     """
     first = signals(net, params, x1)
     return layer_ntk(net.rates(), first, first if x2 is None else signals(net, params, x2), trace)
