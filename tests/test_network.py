@@ -77,10 +77,12 @@ def test_a_compiled_function_is_compiled_once_for_equal_specifications():
     assert len(traces) == 1
 
 
-def test_it_is_a_tree_without_leaves():
+def test_the_leaves_of_its_tree_are_the_hyperparameters():
     leaves, structure = jax.tree.flatten({"net": NET})
-    assert leaves == [] and jax.tree.unflatten(structure, []) == {"net": NET}
-    assert jax.jit(lambda net: net)(NET) == NET
+    assert sorted(leaves) == sorted(value for name in HYPERPARAMETERS for value in getattr(NET, name))
+    assert jax.tree.unflatten(structure, leaves) == {"net": NET}
+    doubled = jax.jit(lambda net: jax.tree.map(lambda value: 2 * value, net))(NET)
+    assert doubled.widths == NET.widths and tuple(2 * value for value in NET.C_W) == doubled.C_W
 
 
 def test_one_number_stands_for_all_layers():

@@ -292,6 +292,6 @@ def test_nothing_runs_code_from_a_file():
 
 def test_the_rules_look_at_all_of_the_source():
     found = {name_of(path) for path in SOURCES}
-    assert {"_network.py", "_result.py", "gaussian/_one.py", "cli/_app.py"} <= found and len(found) > 40
-    network = tree_of(PACKAGE / "_network.py")
-    assert {"neft._check", "neft._activation.Activation"} <= set(imported(network, "neft"))
+    assert {"network/_network.py", "_result.py", "gaussian/_one.py", "cli/_app.py"} <= found and len(found) > 40
+    network = tree_of(PACKAGE / "network" / "_network.py")
+    assert {"neft._check", "neft._activation.Activation"} <= set(imported(network, "neft.network"))

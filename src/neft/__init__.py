@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import ensemble as ensemble
     from . import fisher as fisher
     from . import gaussian as gaussian
+    from . import network as network
     from . import plot as plot
     from . import report as report
     from . import sweep as sweep
@@ -27,20 +28,30 @@ if TYPE_CHECKING:
     from ._activation import Kink as Kink
     from ._activation import activation as activation
     from ._named import activation_names as activation_names
-    from ._network import MLP as MLP
-    from ._network import Layer as Layer
     from ._result import Made as Made
     from ._result import Result as Result
     from ._result import load as load
     from ._series import Series as Series
+    from .network import MLP as MLP
+    from .network import Dense as Dense
+    from .network import Layer as Layer
+    from .network import LayerNorm as LayerNorm
+    from .network import Network as Network
+    from .network import Residual as Residual
+    from .network import RMSNorm as RMSNorm
 
 _WHERE = {
     "Activation": "._activation",
     "Kink": "._activation",
     "activation": "._activation",
     "activation_names": "._named",
-    "MLP": "._network",
-    "Layer": "._network",
+    "Network": ".network",
+    "MLP": ".network",
+    "Dense": ".network",
+    "Residual": ".network",
+    "RMSNorm": ".network",
+    "LayerNorm": ".network",
+    "Layer": ".network",
     "Made": "._result",
     "Result": "._result",
     "load": "._result",
@@ -54,6 +65,7 @@ _FOLDERS = (
     "ensemble",
     "fisher",
     "gaussian",
+    "network",
     "plot",
     "report",
     "sweep",

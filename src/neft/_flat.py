@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -12,9 +12,17 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from . import _check
-from ._network import MLP
 
 Model = Callable[[Any, Any], Any]
+
+
+@runtime_checkable
+class Specification(Protocol):
+    """A network that maps parameters and inputs to outputs."""
+
+    def apply(self, params: Any, x: Any) -> Any:
+        """The outputs."""
+        ...
 
 
 class Flat(NamedTuple):
@@ -25,9 +33,9 @@ class Flat(NamedTuple):
     rates: Float[Array, " P"]
 
 
-def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], Any]:
+def split(f: Model | Specification, params: Any) -> tuple[Callable[[Any, Array], Array], Any]:
     """z(trained, x) of shape (N, O), and the floating-point arrays of `params` as a tree; all else stays as it is."""
-    apply = f.apply if isinstance(f, MLP) else f
+    apply: Any = getattr(f, "apply", f)
     trained, fixed = eqx.partition(params, _is_trained)
     trained = jax.tree.map(jnp.asarray, trained)
     if not jax.tree.leaves(trained):
@@ -44,7 +52,7 @@ def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], A
     return z, trained
 
 
-def flat(f: Model | MLP, params: Any, rates: Any = None) -> Flat:
+def flat(f: Model | Specification, params: Any, rates: Any = None) -> Flat:
     """The model with its floating-point arrays in one vector."""
     z, trained = split(f, params)
     theta, back = ravel_pytree(trained)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._activation import Activation
-from .._network import MLP, Layer
+from ..network import MLP, Layer
 from ._differentials import Signals, backward, forward, learning_rates
 
 NODES = 4

@@ -9,13 +9,13 @@ array is larger than a layer's weights.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._network import MLP, Layer
+from ..network import MLP, Layer
 from ._forward import Kernels
 
 
@@ -129,7 +129,7 @@ def _second(
 
 
 def _at_layer(
-    signals: Signals, rates: Rates, rows: Array, f: Array, found: tuple[Array, Array], epsilon: float, c: float
+    signals: Signals, rates: Rates, rows: Array, f: Array, found: tuple[Array, Array], epsilon: Any, c: Any
 ) -> tuple[Array, ...]:
     # The samples 0, 1, 2, 3 or 1, 2, 3, 4 of the theory are a, b, c, d in the order of the tensor's axes.
     k = len(rows)
@@ -185,7 +185,7 @@ def _at_layer(
 class _Layer(NamedTuple):
     # One layer's part of D²σ_i(a) v_j(b) = δ̇_ij(a;b) ⊗ (s(a), 1) + δ_i(a) ⊗ (ṡ_j(a;b), 0).
     metric: Array
-    epsilon: float
+    epsilon: Any
     below: Array
     delta: Array
     deltadot: Array

@@ -1,13 +1,13 @@
 """Drawing networks, all random numbers of a draw at once: generators are what takes longest to compile."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._network import MLP, Layer
+from ..network import MLP, Layer
 
 PROBES = 2
 """Probes per layer. Pairs of different ones count, so there are at least two."""
@@ -27,10 +27,15 @@ def draw(net: MLP, key: Array, dtype: np.dtype) -> Draw:
     ends = np.cumsum([np.prod(shape) for shape in shapes])
     numbers = jax.random.normal(key, (int(ends[-1]),), dtype)
     parts = [numbers[end - np.prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes)]
-    deviations = np.sqrt(np.array(net.C_W) / net.widths[:-1]).astype(dtype)
+    deviations = [_deviation(C_W / n, dtype) for C_W, n in zip(net.C_W, net.widths)]
+    deviations_b = [_deviation(C_b, dtype) for C_b in net.C_b]
     split = 2 * net.depth
-    layers = zip(parts[0:split:2], parts[1:split:2], deviations, np.sqrt(net.C_b).astype(dtype))
+    layers = zip(parts[0:split:2], parts[1:split:2], deviations, deviations_b)
     return Draw(
         tuple(Layer(W * deviation, b * deviation_b) for W, b, deviation, deviation_b in layers),
         tuple(jnp.where(w < 0, -deviation, deviation) for w, deviation in zip(parts[split:], deviations[1:])),
     )
+
+
+def _deviation(variance: Any, dtype: np.dtype) -> Array:
+    return jnp.sqrt(jnp.asarray(variance, float)).astype(dtype)

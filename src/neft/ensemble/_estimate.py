@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._blocks import block_size, blocks
-from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from ..network import MLP
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
@@ -184,7 +184,7 @@ def _bytes_per_draw(net: MLP, N: int, dtype: np.dtype) -> float:
     return kernels + 8 * 60 * net.depth * N**4 + pairs
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=1)
 def _chunk(
     net: MLP, wanted: tuple[str, ...], x: Array, key: Array, index: Array, mask: Array, reference: _Reference
 ) -> dict[str, tuple[Array, ...]]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._network import MLP, Layer
+from ..network import MLP, Layer
 
 
 class Kernels(NamedTuple):

@@ -7,7 +7,7 @@ means are those of the layer before. What is left is of second order in the fluc
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._activation import Activation
-from .._network import MLP
 from .._quadrature import rule
 from ..gaussian import Powers, moment, pair
+from ..network import MLP
 
 
 class Averages(NamedTuple):
@@ -117,8 +117,8 @@ def corrections(
 
 
 def _change(
-    C_W: float,
-    lambda_W: float,
+    C_W: Any,
+    lambda_W: Any,
     now: "Averages",
     at_K: "Averages",
     F_m: Array,

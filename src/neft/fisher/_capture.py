@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._network import MLP
+from ..network import MLP
 from ._layers import is_layer, layers, nodes
 from ._normalized import BatchNormalized
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._network import Layer
+from ..network import Layer
 
 
 def is_layer(node: Any) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 import optax
 
 from .. import _check
-from .._network import MLP
 from ..data import load_splits
+from ..network import MLP
 from ._normalized import BatchNormalized
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, SCHEDULES
 from ._rngd import RNGDState, refresh

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._network import MLP, Layer
+from ..network import MLP, Layer
 
 Inputs = Float[Array, "batch n_0"] | Float[np.ndarray, "batch n_0"]
 

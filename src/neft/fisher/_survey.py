@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from .. import _check
-from .._network import MLP
 from .._precision import float64
 from ..data import Dataset
+from ..network import MLP
 from ._geometry import Geometry, geometry
 from ._metric import Metric
 from ._metrics import linear_layer, neuron, nonlinear_layer, softmax_layer, two_layers

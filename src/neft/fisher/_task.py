@@ -12,8 +12,8 @@ import optax
 from jaxtyping import Array, Float
 
 from .. import _blocks, _check, _optimizer
-from .._network import MLP, Layer
 from ..data import Dataset
+from ..network import MLP, Layer
 from ._capture import capture
 from ._normalized import BatchNormalized, glorot
 from ._whiten import Whitening, whiten

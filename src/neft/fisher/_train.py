@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _blocks, _check
-from .._network import MLP
 from .._progress import track
 from .._result import Made, Result, load, result
 from ..data import Dataset
+from ..network import MLP
 from ._normalized import BatchNormalized
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, optimizer
 from ._rngd import refresh

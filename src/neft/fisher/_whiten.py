@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from .. import _blocks, _check
-from .._network import Layer
 from .._result import Made, Result, result
+from ..network import Layer
 
 
 @result

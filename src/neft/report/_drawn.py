@@ -1,6 +1,5 @@
 """What many draws of one network give at one input."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._blocks import blocks
-from .._network import MLP
+from ..network import MLP
 from ..tangent import mlp_ntk
 
 _BLOCK = 250
@@ -33,7 +32,7 @@ def drawn(net: MLP, x: Float[np.ndarray, " n_0"], draws: int, key: Array) -> Dra
     return Drawn(*(np.concatenate(column) for column in zip(*parts)))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def _several(net: MLP, x: Array, key: Array, index: Array) -> Any:
     def one(i: Array) -> tuple[Array, Array]:
         params = net.init(jax.random.fold_in(key, i), dtype=jnp.float32)

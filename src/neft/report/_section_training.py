@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from .. import plot, training
-from .._network import MLP
+from ..network import MLP
 from ._figure import figure
 from ._html import heading, note, paragraph, table
 from ._math import math

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from .. import ensemble, plot, width
-from .._network import MLP
+from ..network import MLP
 from ._drawn import drawn
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._network import MLP
 from ..data import Dataset
+from ..network import MLP
 from ..width import Interpretation, Statistics, interpret, statistics
 
 

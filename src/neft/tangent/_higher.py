@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from .._blocks import block_size, blocks
 from .._flat import Flat, Model, directional_derivative, flat, samples
-from .._network import MLP
+from ..network import MLP
 
 
 def dntk(f: Model | MLP, params: Any, x: Any, *, rates: Any = None) -> Float[Array, "N N N O O O"]:

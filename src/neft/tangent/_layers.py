@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._flat import per_leaf
-from .._network import MLP
+from ..network import MLP
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
 from .._flat import Flat, Model, flat, per_leaf, samples, split
-from .._network import MLP
 from .._promote import common_dtype
+from ..network import MLP
 from ._layers import layer_ntk, layered, signals
 
 _SAMPLES = 64
@@ -98,7 +98,7 @@ def _bytes(model: Flat, x: Array) -> float:
     return held(jax.make_jaxpr(model.z)(model.theta, x).jaxpr)
 
 
-@functools.partial(jax.jit, static_argnames=("net", "trace"))
+@functools.partial(jax.jit, static_argnames="trace")
 def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: bool) -> Array:
     # Inputs may be images of bytes, whose products would be taken modulo 256.
     dtype = common_dtype(x1, x2, *jax.tree.leaves(params))

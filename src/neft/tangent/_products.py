@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._flat import Model, directional_derivative, flat, samples
-from .._network import MLP
+from ..network import MLP
 
 
 def products(

@@ -10,20 +10,20 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool
 
-from .._network import MLP
+from ..network import MLP
 from ..tangent import mlp_ntk
 from ._loss import Loss, slope
 
 _MOST_STEPS = 1 << 14
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames="dtype")
+@functools.partial(jax.jit, static_argnames="dtype")
 def drawn(net: MLP, key: Array, index: Array, *, dtype: Any) -> Any:
     """Parameters of the draws of an index, on a first axis; draw i depends on (key, i) alone."""
     return jax.vmap(lambda i: net.init(jax.random.fold_in(key, i), dtype=dtype))(index)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=1)
 def by_steps(
     net: MLP, loss: Loss, params: Any, x: Array, y: Array, steps: Array, learning_rate: Array
 ) -> tuple[Any, Bool[Array, " draws"]]:
@@ -38,7 +38,7 @@ def by_steps(
     return trained, jnp.ones(len(params[0][0]), bool)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=1)
 def by_flow(
     net: MLP, loss: Loss, params: Any, x: Array, y: Array, time: Array, tolerance: Array, near: Array
 ) -> tuple[Any, Bool[Array, " draws"]]:
@@ -88,7 +88,7 @@ class Outputs(NamedTuple):
     kernel: Any
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames="kernel")
+@functools.partial(jax.jit, static_argnames="kernel")
 def outputs(net: MLP, params: Any, x: Array, x_test: Array, *, kernel: bool) -> Any:
     """The `Outputs` of a block of networks."""
     every = jnp.concatenate([x, x_test])

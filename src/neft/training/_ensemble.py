@@ -13,9 +13,9 @@ from jaxtyping import Array, Bool, Float
 from .. import _check
 from .._blocks import block_size, blocks
 from .._files import writing
-from .._network import MLP
 from .._result import Made, Result, result
 from .._show import brief
+from ..network import MLP
 from ._descend import by_flow, by_steps, completed, drawn, outputs
 from ._kernels import digest, inputs
 from ._loss import Loss, chosen, prepared, square

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int
 
 from .. import _check
 from .._flat import Model, flat
-from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
 from .._warn import warn
+from ..network import MLP
 from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
 from ._hierarchy import Hierarchy, hierarchy
 from ._kernels import targets

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check, width
-from .._network import MLP
 from .._result import Made, Result, result
 from .._warn import warn
+from ..network import MLP
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check
-from .._network import MLP
 from .._result import Made, Result, result
 from .._show import brief
+from ..network import MLP
 from ._ensemble import TrainedEnsemble, ensemble
 from ._kernels import inputs, targets
 from ._predict import predict

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._flat import Model, directional_derivative, flat
-from .._network import MLP
+from ..network import MLP
 from ..tangent import ddntk, dntk, ntk
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _check, width
-from .._network import MLP
+from ..network import MLP
 
 
 class Blocks(NamedTuple):

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Int
 
 from .. import _check
 from .._blocks import block_size
-from .._network import MLP
 from .._precision import float64
 from .._progress import track
 from .._result import Made, Result, result
+from ..network import MLP
 from ._descend import drawn as parameters
 from ._dynamics import descend, flow
 from ._ensemble import ensemble
@@ -169,7 +169,7 @@ def _cell(
     return rms, stderr, lost
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4, 5))
+@functools.partial(jax.jit, static_argnums=(4, 5))
 def _hierarchies(net: MLP, key: Array, index: Array, x: Array, train: int, together: int) -> Hierarchy:
     params = parameters(net, key, index, dtype=jnp.float64)
     return jax.lax.map(lambda p: drawn(net, p, x, train, 3, net.rates()), params, batch_size=together)

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check
-from .._network import MLP
 from .._result import Made, Result, result
+from ..network import MLP
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
 from ._linear import CUTOFF, response
 from ._schedule import Schedule, schedule

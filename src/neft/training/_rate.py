@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import _check, width
-from .._network import MLP
+from ..network import MLP
 from ._kernels import inputs, square
 from ._linear import largest_eigenvalue
 

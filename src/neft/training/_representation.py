@@ -1,6 +1,5 @@
 """Representation learning: how far training moves the kernel, predicted and measured, against width and depth."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import _check
-from .._network import MLP
 from .._precision import float64
 from .._progress import track
 from .._result import Made, Result, result
+from ..network import MLP
 from ..tangent import mlp_ntk
 from ._descend import by_flow
 from ._descend import drawn as parameters
@@ -136,7 +135,7 @@ def _cell(net: MLP, x: np.ndarray, y: np.ndarray, draws: int, key: Array) -> tup
     return averaged(before), averaged(after), averaged(predicted), *means, draws - int(kept.sum())
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def _hierarchies(net: MLP, params: Any, x: Array) -> Any:
     return jax.lax.map(lambda p: drawn(net, p, x, len(x), 3, net.rates()), params, batch_size=_TOGETHER)
 
@@ -151,7 +150,7 @@ def _ends(h: Hierarchy, y: Array) -> tuple[Array, Array]:
     return jax.vmap(end)(h)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def _kernels(net: MLP, params: Any, x: Array) -> Array:
     def one(p: Any) -> Array:
         H = mlp_ntk(net, p, x, x)

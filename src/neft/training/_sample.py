@@ -15,9 +15,9 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._blocks import block_size, blocks
-from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from ..network import MLP
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
 from ._loss import Loss, chosen, prepared, slope
 from ._schedule import schedule

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
+from ..network import MLP
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, initializer_code

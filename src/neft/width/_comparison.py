@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check
-from .._network import MLP
 from .._result import Made, Result, result
+from ..network import MLP
 from ._statistics import NAMES, statistics
 
 MULTIPLES = (1, 2, 3, 5)

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 
 from .. import _check
-from .._network import MLP
+from ..network import MLP
 
 FRAMEWORKS = ("jax", "flax", "torch")
 

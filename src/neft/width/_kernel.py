@@ -11,8 +11,8 @@ import numpy as np
 from .. import _check
 from .._blocks import BUDGET, block_size, blocks
 from .._closed import form_of
-from .._network import MLP
 from .._progress import track
+from ..network import MLP
 from ._kernel_expansion import Expansion, expansion, layer
 from ._kernel_file import Destination, opened
 from ._kernel_pairs import Kernel, rates_of, refuse_jumps

@@ -16,9 +16,9 @@ from jaxtyping import Array, Float
 from .._activation import Activation, derivative_of
 from .._closed import Form, Pair, form_of
 from .._hermite import functions
-from .._network import MLP
 from .._promote import common_dtype
 from .._quadrature import PANELS, in_units, unit_rule
+from ..network import MLP
 from ._one_input import Rates
 
 

@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from .. import _check
 from .._activation import Activation
-from .._network import MLP
 from .._result import Made, Result, result
+from ..network import MLP
 
 Kind = Literal["standard", "ntk", "mup"]
 KINDS = ("standard", "ntk", "mup")

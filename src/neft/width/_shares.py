@@ -15,8 +15,8 @@ from jax import lax
 from .. import _check
 from .._activation import Activation
 from .._moments import Powers, pure_moments
-from .._network import MLP
 from .._precision import float64
+from ..network import MLP
 
 
 @float64

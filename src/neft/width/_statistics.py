@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from .. import _check
 from .._activation import Activation
-from .._network import MLP
 from .._precision import float64
 from .._result import Made, Result, result
 from .._show import brief
+from ..network import MLP
 from . import _many_inputs
 from ._one_input import Rates, Tensors, flow, present
 

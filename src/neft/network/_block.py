@@ -1,0 +1,97 @@
+"""What a block of a network is: the few names that each has, and what averages its step of the kernels may ask for."""
+
+import abc
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from .. import _check
+from .._activation import Activation
+from ._stage import Stage
+
+
+class Means(NamedTuple):
+    """Averages of σ over a Gaussian stage: ⟨σ₁²⟩, ⟨σ₂²⟩, ⟨σ₁σ₂⟩, ⟨σ₁'σ₂'⟩.
+
+    With √(⟨σ₁²⟩⟨σ₂²⟩) - ⟨σ₁σ₂⟩ where more digits of it are known than the difference has, else None.
+    """
+
+    square1: Any
+    square2: Any
+    square: Any
+    slope: Any
+    gap: Any = None
+
+
+@runtime_checkable
+class Averages(Protocol):
+    """How Gaussian averages are taken: in closed form, by an expansion, by quadrature. Blocks ask, engines know."""
+
+    def pair(self, activation: Activation, stage: Stage) -> Means:
+        """The averages that every activation needs."""
+        ...
+
+    def mean(self, activation: Activation, stage: Stage) -> tuple[Any, Any]:
+        """⟨σ₁⟩ and ⟨σ₂⟩."""
+        ...
+
+    def tilted(self, activation: Activation, stage: Stage) -> Any:
+        """⟨z₁z₂ σ₁'σ₂'⟩."""
+        ...
+
+
+class Block(eqx.Module):
+    """A part of a network: it maps one stage to the next (docs/theory/blocks).
+
+    A block of your own has these four methods, and hyperparameters as fields; sizes are static fields. With them a
+    network that holds it has kernels, predictions, simulations and tangent kernels.
+    """
+
+    weighs: ClassVar[bool] = True  # whether statistics have an entry for it
+
+    @abc.abstractmethod
+    def init(self, key: Array, fan_in: int, *, dtype: Any) -> Any:
+        """Random parameters, a pytree, for inputs of this width; an empty one if there are none."""
+
+    @abc.abstractmethod
+    def apply(self, params: Any, x: Array) -> Array:
+        """The outputs (…, width) for inputs (…, fan_in)."""
+
+    @abc.abstractmethod
+    def rates(self, fan_in: int) -> Any:
+        """The learning rates, a tree like that of the parameters with a number for each array."""
+
+    @abc.abstractmethod
+    def kernel(self, stage: Stage, average: Averages) -> Stage:
+        """The step of K and Θ at infinite width. It may refuse a stage, with a ValueError of one sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a file keeps. A block of one's own is named there and cannot be made again."""
+        return {"type": type(self).__name__, "named": False}
+
+
+def hyperparameter(name: str, value: Any, *, at_least: float | None = 0.0) -> Any:
+    """A number as a float, checked; a tracer as it is, for jit, vmap and grad."""
+    if not traced(value):
+        return _check.real(name, value, at_least=at_least)
+    if value.ndim:
+        raise ValueError(f"{name} has shape {value.shape}, but must be one number.")
+    return value
+
+
+def traced(value: Any) -> bool:
+    """Whether a number is one of a program that is being compiled, mapped or differentiated.
+
+    >>> traced(1.0)
+    False
+    """
+    if not isinstance(value, jax.Array):
+        return False
+    try:
+        np.asarray(value)
+    except jax.errors.TracerArrayConversionError:
+        return True
+    return False

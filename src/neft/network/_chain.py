@@ -1,0 +1,98 @@
+"""Blocks one after the other: what a network and the branch of a residual block share."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._activation import Activation
+from ._block import Averages, Block
+from ._nonlinearity import Nonlinearity
+from ._stage import Stage
+
+
+def blocks_of(given: Iterable[Any]) -> tuple[Block, ...]:
+    """Blocks, where a name, a function or an `Activation` is one; activations in a row compose."""
+    found: list[Block] = []
+    for one in given:
+        if isinstance(one, type) and issubclass(one, Block):
+            raise ValueError(f"a block is the class {one.__name__}, but must be one of its objects: {one.__name__}(…).")
+        if not isinstance(one, Block | Activation | str) and not callable(one):
+            raise ValueError(f"a block is {one!r}, but must be a block, or the name or function of an activation.")
+        block = one if isinstance(one, Block) else Nonlinearity(one)
+        if found and isinstance(block, Nonlinearity) and isinstance(found[-1], Nonlinearity):
+            block = Nonlinearity(*found.pop().parts, *block.parts)  # type: ignore[attr-defined]
+        found.append(block)
+    if not found:
+        raise ValueError("there are no blocks, but there must be at least one.")
+    return tuple(found)
+
+
+def fans(blocks: Sequence[Block], fan_in: int) -> tuple[int, ...]:
+    """The widths before each block and after the last."""
+    widths = [fan_in]
+    for block in blocks:
+        widths.append(_facts(block, widths[-1])[0])
+    return tuple(widths)
+
+
+def holds(block: Block, fan_in: int) -> bool:
+    """Whether the block has parameters."""
+    return _facts(block, fan_in)[1]
+
+
+def _facts(block: Block, fan_in: int) -> tuple[int, bool]:
+    return _facts_of(jax.tree.structure(block), fan_in)
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts_of(structure: Any, fan_in: int) -> tuple[int, bool]:
+    # The width after a block and whether it has parameters do not depend on hyperparameters, so any will do.
+    block = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+
+    def run(key, x):
+        params = block.init(key, fan_in, dtype=x.dtype)
+        return block.apply(params, x), params
+
+    try:
+        key, x = jax.random.key(0), jax.ShapeDtypeStruct((1, fan_in), jnp.float32)
+        outputs, params = jax.eval_shape(run, key, x)
+    except ValueError as error:
+        raise ValueError(f"block {block!r}: {error}") from None
+    return outputs.shape[-1], bool(jax.tree.leaves(params))
+
+
+def begun(blocks: Sequence[Block], key: Array, fan_in: int, dtype: Any) -> tuple[Any, ...]:
+    """Random parameters of the blocks that have any."""
+    widths = fans(blocks, fan_in)
+    having = [(block, n) for block, n in zip(blocks, widths) if holds(block, n)]
+    keys = jax.random.split(key, len(having)) if having else []
+    return tuple(block.init(one, n, dtype=dtype) for (block, n), one in zip(having, keys))
+
+
+def applied(blocks: Sequence[Block], params: Sequence[Any], x: Array) -> list[Array]:
+    """The outputs of all blocks."""
+    outputs, left = [x], list(params)
+    for block in blocks:
+        own = left.pop(0) if holds(block, outputs[-1].shape[-1]) else ()
+        outputs.append(block.apply(own, outputs[-1]))
+    return outputs[1:]
+
+
+def rates_along(blocks: Sequence[Block], fan_in: int) -> tuple[Any, ...]:
+    """The learning rates of the blocks that have parameters."""
+    return tuple(block.rates(n) for block, n in zip(blocks, fans(blocks, fan_in)) if holds(block, n))
+
+
+def passed(blocks: Sequence[Block], stage: Stage, average: Averages) -> Stage:
+    """K and Θ after all blocks; what a block refuses names it."""
+    for block in blocks:
+        try:
+            stage = block.kernel(stage, average)
+        except ValueError as error:
+            text = str(error)
+            raise ValueError(text if text.startswith("block ") else f"block {block!r}: {text}") from None
+    return stage

@@ -1,0 +1,151 @@
+"""The multilayer perceptron of docs/theory/width, eqs. 1-4."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import _check
+from .._activation import Activation
+from .._activation import activation as _activation
+from ._block import hyperparameter, traced
+from ._dense import HYPER, Dense
+from ._network import Network
+from ._nonlinearity import Nonlinearity
+
+
+class MLP(Network):
+    """Specification of a multilayer perceptron (docs/theory/width, eqs. 1-4): dense blocks and one activation.
+
+        z¹ = b¹ + W¹x,    z^{l+1} = b^{l+1} + W^{l+1} σ(z^l),    l = 1..L
+
+    with Var b = C_b and Var W = C_W/n_{l-1} at initialization, and learning rates λ_b and λ_W/n_{l-1}. It holds no
+    parameters. Sizes and the activation are static, the hyperparameters are leaves of a pytree: `jit`, `vmap` and
+    `grad` go through them.
+
+    Args:
+        widths: (n_0, …, n_L): the number of inputs, the hidden widths, the number of outputs.
+        activation: an `Activation`, a name or a function.
+        C_b, C_W, lambda_b, lambda_W: one number for all layers, or one per layer; they read as tuples of length L.
+
+    >>> net = MLP(widths=(3, 8, 2), activation="tanh", C_W=1.5)
+    >>> net.apply(net.init(jax.random.key(0)), jax.numpy.ones((5, 3))).shape
+    (5, 2)
+    """
+
+    sigma: Nonlinearity
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: "str | Activation | Callable[[Any], Any]" = "tanh",
+        *,
+        C_b: float | Sequence[float] = 0.0,
+        C_W: float | Sequence[float] = 1.0,
+        lambda_b: float | Sequence[float] = 1.0,
+        lambda_W: float | Sequence[float] = 1.0,
+    ) -> None:
+        widths = _widths(widths)
+        sigma = Nonlinearity(_activation(activation))
+        given = dict(zip(HYPER, (C_b, C_W, lambda_b, lambda_W)))
+        values = {name: _per_layer(name, value, len(widths) - 1) for name, value in given.items()}
+        blocks = []
+        for l, width in enumerate(widths[1:]):
+            blocks += [sigma] if l else []
+            blocks.append(Dense(width, **{name: value[l] for name, value in values.items()}))
+        self.inputs, self.blocks = widths[0], tuple(blocks)
+        self.sigma = sigma
+
+    @property
+    def activation(self) -> Activation:
+        """σ."""
+        return self.sigma.activation
+
+    @property
+    def C_b(self) -> tuple[Any, ...]:
+        """The variance of the biases of each layer."""
+        return self._of_layers("C_b")
+
+    @property
+    def C_W(self) -> tuple[Any, ...]:
+        """The variance of the weights of each layer, times its fan-in."""
+        return self._of_layers("C_W")
+
+    @property
+    def lambda_b(self) -> tuple[Any, ...]:
+        """The learning rate of the biases of each layer."""
+        return self._of_layers("lambda_b")
+
+    @property
+    def lambda_W(self) -> tuple[Any, ...]:
+        """The learning rate of the weights of each layer, times its fan-in."""
+        return self._of_layers("lambda_W")
+
+    def _of_layers(self, name: str) -> tuple[Any, ...]:
+        return tuple(getattr(block, name) for block in self.blocks[::2])
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """(n_0, …, n_L)."""
+        return (self.inputs, *(block.width for block in self.blocks[::2]))  # type: ignore[attr-defined]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The specification as JSON can hold it."""
+        return {
+            "type": "MLP",
+            "widths": list(self.widths),
+            "activation": self.activation.name,
+            "named": self.activation.named,
+            **{name: list(getattr(self, name)) for name in HYPER},
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "MLP":
+        """The network that `to_dict` described; one with a user's own activation cannot be made again from a file."""
+        if not record.get("named", True):
+            raise ValueError(f"activation {record['activation']!r} is a user's own function, which a file cannot hold.")
+        missing = [name for name in ("widths", "activation", *HYPER) if name not in record]
+        if missing:
+            raise ValueError(f"the record of a network lacks {', '.join(missing)}.")
+        return cls(**{name: record[name] for name in ("widths", "activation", *HYPER)})
+
+    def __repr__(self) -> str:
+        def brief(values: tuple[Any, ...]) -> str:
+            if any(traced(v) for v in values):
+                return repr(values[0])
+            return f"{values[0]:g}" if len(set(values)) == 1 else "(" + ", ".join(f"{v:g}" for v in values) + ")"
+
+        hyper = ", ".join(f"{name}={brief(getattr(self, name))}" for name in HYPER)
+        return f"MLP(widths={self.widths}, activation={self.activation.name!r}, {hyper})"
+
+    def _check_call(self, params: Sequence[Any], x: Any) -> None:
+        wanted = [((n, m), (n,)) for m, n in zip(self.widths, self.widths[1:])]
+        try:
+            shapes = [(np.shape(W), np.shape(b)) for W, b in params]
+        except (TypeError, ValueError):
+            raise ValueError(f"params must hold one pair (W, b) per layer, of shapes {wanted}.") from None
+        if shapes != wanted:
+            raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
+        if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
+            raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.widths[0]} entries.")
+
+
+def _widths(values: Sequence[int]) -> tuple[int, ...]:
+    if not _is_list(values) or len(values) < 2:
+        raise ValueError(f"widths is {values!r}, but must list at least two numbers: inputs, hidden widths, outputs.")
+    return tuple(_check.integer("each of widths", n, at_least=1) for n in values)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray | jax.Array):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _per_layer(name: str, value: Any, depth: int) -> tuple[Any, ...]:
+    if not _is_list(value):
+        return (hyperparameter(name, value),) * depth
+    if len(value) != depth:
+        raise ValueError(f"{name} is {value!r}, but must be one number or one for each of the {depth} layers.")
+    return tuple(hyperparameter(f"{name} of layer {l + 1}", v) for l, v in enumerate(value))

@@ -1,0 +1,204 @@
+"""A network: blocks one after the other, with `init` and `apply`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import _check
+from .._activation import Activation
+from .._promote import common_dtype
+from ._block import Block, Means
+from ._chain import applied, begun, blocks_of, fans, passed, rates_along
+from ._dense import Dense
+from ._nonlinearity import Nonlinearity
+from ._norm import LayerNorm, RMSNorm
+from ._residual import Residual
+from ._stage import Stage, itself
+
+
+class Network(eqx.Module):
+    """Specification of a network made of blocks. It holds no parameters; hyperparameters are leaves of a pytree.
+
+    Attributes:
+        inputs: n_0, the number of inputs.
+        blocks: the blocks; a name, a function or an `Activation` between them is an activation.
+
+    >>> net = Network(5, [Dense(64), Residual(RMSNorm(), Dense(128), "gelu", Dense(64), skip=0.9), Dense(2)])
+    >>> net.apply(net.init(jax.random.key(0)), jnp.ones((3, 5))).shape
+    (3, 2)
+    >>> net.widths
+    (5, 64, 64, 2)
+    """
+
+    inputs: int = eqx.field(static=True)
+    blocks: tuple[Block, ...]
+
+    def __init__(self, inputs: int, blocks: "Iterable[Block | str | Activation | Callable[[Any], Any]]") -> None:
+        if isinstance(blocks, str | Block) or not isinstance(blocks, Iterable):
+            raise ValueError(f"blocks is {blocks!r}, but must be a list of blocks.")
+        self.inputs = _check.integer("inputs", inputs, at_least=1)
+        self.blocks = blocks_of(blocks)
+        fans(self.blocks, self.inputs)
+        if not any(block.weighs for block in self.blocks):
+            raise ValueError("blocks hold no weights, but must hold at least one dense block.")
+        self._refuse_what_is_not_gaussian()
+
+    def _refuse_what_is_not_gaussian(self) -> None:
+        # The step of the kernels says so itself; numbers do not matter here.
+        def run(one):
+            return passed(self.blocks, itself(one, one, mean1=one, mean2=one, kind="input"), _Nothing()).c
+
+        jax.eval_shape(run, jax.ShapeDtypeStruct((), jnp.float32))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, and the width after each block at the top that holds weights."""
+        after = fans(self.blocks, self.inputs)[1:]
+        return (self.inputs, *(n for block, n in zip(self.blocks, after) if block.weighs))
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return fans(self.blocks, self.inputs)[-1]
+
+    @property
+    def depth(self) -> int:
+        """The number of blocks at the top that hold weights."""
+        return sum(block.weighs for block in self.blocks)
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        """The different activations in it, in the order in which they occur."""
+        return tuple(dict.fromkeys(_activations(self.blocks)))
+
+    def init(self, key: Array, *, dtype: Any = None) -> tuple[Any, ...]:
+        """Random parameters, a tree for each block that has any, in JAX's default float type or in `dtype`."""
+        dtype = jnp.zeros(()).dtype if dtype is None else dtype
+        try:
+            if not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
+                raise TypeError
+        except TypeError:
+            raise ValueError(f"dtype is {dtype!r}, but must be a type of real floating-point numbers.") from None
+        try:
+            jax.random.split(key, 1)
+        except (TypeError, ValueError):
+            given = f"has shape {np.shape(key)}" if np.ndim(key) else f"is {key!r}"
+            raise ValueError(f"key {given}, but must be one key such as jax.random.key(0).") from None
+        return begun(self.blocks, key, self.inputs, dtype)
+
+    def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
+        """The outputs for inputs of shape (…, n_0)."""
+        return self._run(params, x)[-1]
+
+    def preactivations(
+        self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray
+    ) -> tuple[Float[Array, "*batch n_l"], ...]:
+        """The outputs of all blocks at the top that hold weights, for inputs of shape (…, n_0)."""
+        return tuple(z for block, z in zip(self.blocks, self._run(params, x)) if block.weighs)
+
+    def _run(self, params: Sequence[Any], x: Any) -> list[Array]:
+        self._check_call(params, x)
+        dtype = common_dtype(x, *jax.tree.leaves(params))
+        return applied(self.blocks, params, jnp.asarray(x, dtype))
+
+    def rates(self) -> tuple[Any, ...]:
+        """Learning rates, a tree of numbers with the structure of the parameters."""
+        return rates_along(self.blocks, self.inputs)
+
+    def parameter_count(self) -> int:
+        """Number of parameters.
+
+        >>> Network(784, [Dense(512), "tanh", Dense(10)]).parameter_count()
+        407050
+        """
+        return sum(int(np.prod(shape)) for shape in self._shapes()[1])
+
+    def kernel(self, stage: Stage, average: Any) -> Stage:
+        """K and Θ of the outputs at infinite width, from those of the inputs."""
+        return passed(self.blocks, stage, average)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The specification as JSON can hold it."""
+        return {"type": "Network", "inputs": self.inputs, "blocks": [block.to_dict() for block in self.blocks]}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Network":
+        """The network that `to_dict` described; one with a user's own blocks or functions cannot be made again.
+
+        >>> Network.from_dict(Network(2, [Dense(3), "relu", Dense(1)]).to_dict()).widths
+        (2, 3, 1)
+        """
+        missing = [name for name in ("inputs", "blocks") if name not in record]
+        if missing:
+            raise ValueError(f"the record of a network lacks {', '.join(missing)}.")
+        if not isinstance(record["blocks"], list):
+            raise ValueError(f"blocks is {record['blocks']!r}, but must be a list of blocks.")
+        return cls(record["inputs"], [part for block in record["blocks"] for part in _made(block)])
+
+    def __repr__(self) -> str:
+        return f"Network({self.inputs}, [{', '.join(map(repr, self.blocks))}])"
+
+    def _shapes(self) -> tuple[Any, list[tuple[int, ...]]]:
+        tree = jax.eval_shape(lambda key: begun(self.blocks, key, self.inputs, jnp.float32), jax.random.key(0))
+        return jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]
+
+    def _check_call(self, params: Sequence[Any], x: Any) -> None:
+        structure, wanted = self._shapes()
+        if not isinstance(params, Sequence) or (len(params) != structure.num_nodes and not params):
+            raise ValueError(f"params is {type(params).__name__}, but must be what `init` gives.")
+        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(params)]
+        if shapes != wanted:
+            raise ValueError(f"params hold arrays of shapes {shapes}, but must hold those of shapes {wanted}.")
+        if np.ndim(x) == 0 or np.shape(x)[-1] != self.inputs:
+            raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.inputs} entries.")
+
+
+class _Nothing:
+    # Averages of the right shapes, to find out what a network refuses.
+    def pair(self, activation: Activation, stage: Stage) -> Means:
+        return Means(stage.K1, stage.K2, stage.c, stage.c)
+
+    def mean(self, activation: Activation, stage: Stage) -> tuple[Any, Any]:
+        return stage.K1, stage.K2
+
+    def tilted(self, activation: Activation, stage: Stage) -> Any:
+        return stage.c
+
+
+def _activations(blocks: Iterable[Block]):
+    for block in blocks:
+        if isinstance(block, Nonlinearity):
+            yield block.activation
+        elif isinstance(block, Residual):
+            yield from _activations(block.branch)
+
+
+_NAMED: dict[str, type[Block]] = {"Dense": Dense, "RMSNorm": RMSNorm, "LayerNorm": LayerNorm}
+
+
+def _made(record: Any) -> list[Any]:
+    # The blocks of a record: one, but for activations that compose.
+    if isinstance(record, str):
+        return [record]
+    if not isinstance(record, Mapping) or "type" not in record:
+        raise ValueError(f"a block is {record!r}, but must be a record with a type or the name of an activation.")
+    record = dict(record)
+    kind = record.pop("type")
+    if not record.pop("named", True):
+        what = f"activation {record['activations']}" if kind == "Nonlinearity" else f"block {kind}"
+        raise ValueError(f"{what} is a user's own, which a file cannot hold.")
+    try:
+        if kind == "Nonlinearity":
+            return list(record["activations"])
+        if kind == "Residual":
+            skip = record.get("skip", 1.0)
+            branch = [part for block in record["branch"] for part in _made(block)]
+            return [Residual(*branch, skip=_made(skip)[0] if isinstance(skip, Mapping) else skip)]
+        return [_NAMED[_check.one_of("type", kind, (*_NAMED, "Residual", "Nonlinearity"))](**record)]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the record of a {kind} block does not hold what it must: {error}.") from None

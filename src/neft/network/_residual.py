@@ -1,0 +1,88 @@
+"""A residual block: a skip around a branch."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._activation import Activation
+from ._block import Averages, Block, hyperparameter
+from ._chain import applied, begun, blocks_of, passed, rates_along
+from ._dense import Dense
+from ._stage import Stage, added, mean_theta, scaled
+
+
+class Branched(NamedTuple):
+    """Parameters (or rates) of a residual block: those of the branch, and those of a dense skip, else None."""
+
+    branch: tuple[Any, ...]
+    skip: Any = None
+
+
+class Residual(Block):
+    """skip · z + branch(z) (docs/theory/blocks, eq. 5).
+
+    The branch begins at preactivations and ends in a dense block, so that it is Gaussian and independent of the stream.
+    The skip is a number, or a dense block where the width changes.
+
+    >>> Residual("relu", Dense(8), skip=0.5)
+    Residual(Nonlinearity('relu'), Dense(8, C_b=0, C_W=1, lambda_b=1, lambda_W=1), skip=0.5)
+    """
+
+    branch: tuple[Block, ...]
+    skip: Any
+
+    def __init__(self, *branch: "Block | str | Activation | Callable[[Any], Any]", skip: Any = 1.0) -> None:
+        self.branch = blocks_of(branch)
+        self.skip = skip if isinstance(skip, Dense) else hyperparameter("skip", skip, at_least=None)
+
+    def init(self, key: Array, fan_in: int, *, dtype: Any) -> Branched:
+        """The parameters of the branch and of the skip."""
+        if not isinstance(self.skip, Dense):
+            return Branched(begun(self.branch, key, fan_in, dtype))
+        key, key_skip = jax.random.split(key)
+        return Branched(begun(self.branch, key, fan_in, dtype), self.skip.init(key_skip, fan_in, dtype=dtype))
+
+    def apply(self, params: Any, x: Array) -> Array:
+        """skip · x + branch(x)."""
+        branch, skip = params
+        along = self.skip.apply(skip, x) if isinstance(self.skip, Dense) else jnp.asarray(self.skip, x.dtype) * x
+        found = applied(self.branch, branch, x)[-1]
+        if found.shape != along.shape:
+            raise ValueError(
+                f"the branch has width {found.shape[-1]} and the skip {along.shape[-1]}, but both must be the same: "
+                "skip=Dense(…) changes the width."
+            )
+        return along + found
+
+    def rates(self, fan_in: int) -> Branched:
+        """Those of the branch and of the skip."""
+        skip = self.skip.rates(fan_in) if isinstance(self.skip, Dense) else None
+        return Branched(rates_along(self.branch, fan_in), skip)
+
+    def kernel(self, stage: Stage, average: Averages) -> Stage:
+        """K' = γ²K + K_branch and Θ' = γ²Θ + Θ_branch."""
+        if stage.kind != "gaussian":
+            start = "the input" if stage.kind == "input" else "activations"
+            raise ValueError(f"the skip starts at {start}, but must start at preactivations, after a dense block.")
+        found = passed(self.branch, stage.replace(fresh=False), average)
+        if not (found.kind == "gaussian" and found.fresh):
+            raise ValueError(f"the branch ends in {self.branch[-1]!r}, but must end in a dense block.")
+        if isinstance(self.skip, Dense):
+            return added(self.skip.kernel(stage, average), found)
+        square = jnp.asarray(self.skip, stage.c.dtype) ** 2
+        along = scaled(stage, square, square * mean_theta(stage)).replace(
+            mixed=stage.mixed or stage.gain is not None, fresh=False
+        )
+        return added(along, found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The block as JSON can hold it."""
+        skip = self.skip.to_dict() if isinstance(self.skip, Dense) else self.skip
+        return {"type": "Residual", "branch": [block.to_dict() for block in self.branch], "skip": skip}
+
+    def __repr__(self) -> str:
+        skip = repr(self.skip) if isinstance(self.skip, Dense) else f"{self.skip:g}"
+        return f"Residual({', '.join(map(repr, self.branch))}, skip={skip})"

@@ -1,0 +1,196 @@
+"""What two inputs have in common at a stage of a network, and how that adds, scales and multiplies.
+
+A stage is a vector of many exchangeable entries: preactivations, which are Gaussian, or activations. With the
+covariance c go √(K1 K2) - c and √(K1 K2) + c, because a kink sees the angle arccos ρ, and no digit of that may be lost
+at either end.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._activation import Activation
+from .._closed import Pair
+
+Kind = Literal["input", "gaussian", "activation"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Second moments of two inputs over the entries of a stage, elementwise in any shape (docs/theory/blocks, eq. 1).
+
+    Attributes:
+        K1, K2: the mean squares of each input by itself; they broadcast with c.
+        c: the mean product of the two.
+        gap, total: √(K1 K2) - c and √(K1 K2) + c.
+        Theta: the part of the NTK that all entries share.
+        gain: the coefficient of z1 z2 beside Theta, from a trained gain; None for 0.
+        mean1, mean2: for inputs, the means over entries; else None.
+        before: of activations σ(z), the stage of z; else None.
+        kind: "input", "gaussian" (preactivations) or "activation".
+        activation: of activations σ(z), σ; else None.
+        fresh: whether this is a sum with weights that nothing before depends on.
+        mixed: whether the NTK of an entry depends on it in a way that is not carried on, only its mean.
+    """
+
+    K1: Any
+    K2: Any
+    c: Any
+    gap: Any
+    total: Any
+    Theta: Any
+    gain: Any = None
+    mean1: Any = None
+    mean2: Any = None
+    before: "Stage | None" = None
+    kind: Kind = dataclasses.field(default="gaussian", metadata={"static": True})
+    activation: Activation | None = dataclasses.field(default=None, metadata={"static": True})
+    fresh: bool = dataclasses.field(default=False, metadata={"static": True})
+    mixed: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    @property
+    def pair(self) -> Pair:
+        """The two Gaussian variables in the form that averages take."""
+        return Pair(root(self.K1), root(self.K2), self.c, self.gap, self.total)
+
+    def replace(self, **changes: Any) -> "Stage":
+        """The stage with other values of some fields."""
+        return dataclasses.replace(self, **changes)
+
+
+def between(K1: Any, K2: Any, c: Any, Theta: Any, **fields: Any) -> Stage:
+    """The stage of these moments; what rounding takes below zero is zero.
+
+    >>> float(between(jnp.asarray(4.0), jnp.asarray(1.0), jnp.asarray(1.0), jnp.asarray(0.0)).gap)
+    1.0
+    """
+    scale = root(K1) * root(K2)
+    return Stage(K1, K2, c, at_least_zero(scale - c), at_least_zero(scale + c), Theta, **fields)
+
+
+def itself(K: Float[Array, "*shape"], Theta: Any, **fields: Any) -> Stage:
+    """The stage of an input paired with itself."""
+    return Stage(K, K, K, jnp.zeros_like(K), 2 * K, Theta, **fields)
+
+
+def scaled(stage: Stage, factor: Any, Theta: Any) -> Stage:
+    """The moments times a factor, with a new Θ: what weights of that variance make of them, a Gaussian stage."""
+    K1, K2, c, gap, total = (factor * value for value in (stage.K1, stage.K2, stage.c, stage.gap, stage.total))
+    return Stage(K1, K2, c, gap, total, Theta, fresh=True)
+
+
+def added(one: Stage, two: Stage) -> Stage:
+    """The sum of two independent Gaussian stages (docs/theory/blocks, eq. 4).
+
+    Nothing is lost where both correlations are near ±1: √((a1²+b1²)(a2²+b2²)) - a1a2 - b1b2 is a square over a sum.
+    """
+    K1, K2 = one.K1 + two.K1, one.K2 + two.K2
+    a1, a2, b1, b2 = root(one.K1), root(one.K2), root(two.K1), root(two.K2)
+    below = root(K1) * root(K2) + a1 * a2 + b1 * b2
+    more = (a1 * b2 - a2 * b1) ** 2 / jnp.where(below > 0, below, 1)
+    return Stage(
+        K1,
+        K2,
+        one.c + two.c,
+        more + one.gap + two.gap,
+        more + one.total + two.total,
+        one.Theta + two.Theta,
+        fresh=one.fresh and two.fresh,
+        mixed=one.mixed or two.mixed,
+    )
+
+
+def shifted(stage: Stage, variance: Any, Theta: Any) -> Stage:
+    """A Gaussian stage and biases of this variance, which are one more independent term that both inputs share."""
+    variance = jnp.asarray(variance, jnp.result_type(stage.c))
+    return added(stage.replace(Theta=Theta), itself(variance, jnp.zeros_like(variance), fresh=True))
+
+
+def multiplied(one: Stage, two: Stage) -> Stage:
+    """The product, entry by entry, of two stages that are independent of each other (docs/theory/blocks, eq. 12).
+
+    >>> half = between(*map(jnp.asarray, (1.0, 1.0, 0.5, 2.0)))
+    >>> float(multiplied(half, half).Theta)
+    2.0
+    """
+    if one.gain is not None or two.gain is not None:
+        raise ValueError("a product of stages stands after a trained gain, but must stand after a dense block.")
+    # (s1 ∓ c1)(s2 ± c2) and their like: products of the roots and of the covariances drop out.
+    gap = (one.gap * two.total + one.total * two.gap) / 2
+    total = (one.gap * two.gap + one.total * two.total) / 2
+    Theta = one.Theta * two.c + one.c * two.Theta
+    return Stage(one.K1 * two.K1, one.K2 * two.K2, one.c * two.c, gap, total, Theta, kind="activation")
+
+
+def divided(stage: Stage, size1: Any, size2: Any) -> Stage:
+    """Each input divided by a number of its own."""
+    both = size1 * size2
+    means = [None if mean is None else mean / size for mean, size in ((stage.mean1, size1), (stage.mean2, size2))]
+    return stage.replace(
+        K1=stage.K1 / size1**2,
+        K2=stage.K2 / size2**2,
+        c=stage.c / both,
+        gap=stage.gap / both,
+        total=stage.total / both,
+        Theta=stage.Theta / both,
+        # z1 z2 of the new entries are those of the old divided by the same, twice over, so the coefficient is kept.
+        gain=stage.gain,
+        mean1=means[0],
+        mean2=means[1],
+        before=None,
+        activation=None,
+        fresh=False,
+    )
+
+
+def centred(stage: Stage) -> Stage:
+    """Each input without its mean over entries."""
+    if stage.mean1 is None:
+        return stage
+    m1, m2 = stage.mean1, stage.mean2
+    K1, K2 = at_least_zero(stage.K1 - m1 * m1), at_least_zero(stage.K2 - m2 * m2)
+    u1, u2, scale = root(K1), root(K2), root(stage.K1) * root(stage.K2)
+
+    def less(sign: int) -> Any:
+        # √(K1K2) - u1u2 ∓ m1m2 as a square over a sum.
+        below = scale + u1 * u2 + sign * m1 * m2
+        return (u1 * m2 - sign * u2 * m1) ** 2 / jnp.where(below > 0, below, 1)
+
+    return stage.replace(
+        K1=K1,
+        K2=K2,
+        c=stage.c - m1 * m2,
+        gap=at_least_zero(stage.gap - less(1)),
+        total=at_least_zero(stage.total - less(-1)),
+        mean1=None,
+        mean2=None,
+    )
+
+
+def mean_theta(stage: Stage) -> Any:
+    """The NTK averaged over entries, which is what weights see: Θ and the coefficient of z1 z2 times their mean."""
+    return stage.Theta if stage.gain is None else stage.Theta + stage.gain * stage.c
+
+
+def root(K: Any) -> Any:
+    """√K, with the derivative 0 at 0.
+
+    >>> float(jax.grad(root)(0.0))
+    0.0
+    """
+    return jnp.where(K > 0, jnp.sqrt(jnp.where(K > 0, K, 1)), 0)
+
+
+@jax.custom_jvp
+def at_least_zero(value: Any) -> Any:
+    """The larger of a number and 0, with the number's own derivative: rounding must not change one."""
+    return jnp.maximum(value, 0)
+
+
+@at_least_zero.defjvp
+def _(primals, tangents):
+    return at_least_zero(*primals), tangents[0]
