@@ -27,3 +27,17 @@ def common_dtype(*values: Any) -> np.dtype:
     """
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*values)
+
+
+def library_of(*values: Any) -> Any:
+    """`jax.numpy` where any of the values is an array of JAX, else `numpy`: formulas that serve both ask this.
+
+    >>> library_of(np.ones(2), 1.0).__name__, library_of(jnp.ones(2)).__name__
+    ('numpy', 'jax.numpy')
+    """
+    return jnp if any(isinstance(value, jax.Array) for value in values) else np
+
+
+def cast(value: Any, like: Any) -> Any:
+    """A number, which may be traced, as an array without axes in the type of another."""
+    return library_of(value, like).asarray(value, like.dtype)

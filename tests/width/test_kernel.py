@@ -302,8 +302,8 @@ def test_an_interrupted_file_is_taken_up_where_it_stopped(tmp_path, monkeypatch)
     assert note["rows"] == 2
     with one_sentence("another network", "kernel.npy"):
         kernel(MLP((20, 5, 5, 1), "erf"), x, out=path)
-    tiles = neft.width._kernel.tile
-    monkeypatch.setattr("neft.width._kernel.tile", lambda *a, **k: (done.append(1), tiles(*a, **k))[1])
+    tiles = neft.width._kernel.by_forms
+    monkeypatch.setattr("neft.width._kernel.by_forms", lambda *a, **k: (done.append(1), tiles(*a, **k))[1])
     found = kernel(net, x, out=path)
     assert len(done) == 3 + 2 + 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["kernel.npy"]

@@ -3,6 +3,7 @@
 from ._block import Averages as Averages
 from ._block import Block as Block
 from ._block import Means as Means
+from ._chain import passed as passed
 from ._dense import Dense as Dense
 from ._dense import Layer as Layer
 from ._mlp import MLP as MLP
@@ -11,5 +12,13 @@ from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
 from ._norm import RMSNorm as RMSNorm
 from ._residual import Residual as Residual
+from ._runs import along as along
+from ._runs import segments as segments
 from ._stage import Stage as Stage
+from ._stage import between as between
+from ._stage import itself as itself
+from ._stage import mean_theta as mean_theta
 from ._stage import multiplied as multiplied
+from ._stage import of_inputs as of_inputs
+from ._stage import positive as positive
+from ._stage import root as root

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import _check
-from .._promote import to_rank
+from .._promote import cast, to_rank
 from ._block import Averages, Block, hyperparameter
 from ._stage import Stage, mean_theta, scaled, shifted
 
@@ -57,7 +57,7 @@ class Dense(Block):
     def kernel(self, stage: Stage, average: Averages) -> Stage:
         """K' = C_b + C_W⟨s s⟩ and Θ' = λ_b + λ_W⟨s s⟩ + C_W Θ."""
         C_b, C_W, lambda_b, lambda_W = (
-            jnp.asarray(value, stage.c.dtype) for value in (self.C_b, self.C_W, self.lambda_b, self.lambda_W)
+            cast(value, stage.c) for value in (self.C_b, self.C_W, self.lambda_b, self.lambda_W)
         )
         Theta = lambda_b + lambda_W * stage.c + C_W * mean_theta(stage)
         return shifted(scaled(stage, C_W, Theta), C_b, Theta)

@@ -53,7 +53,7 @@ class Nonlinearity(Block):
         if stage.gain is not None:
             Theta = Theta + stage.gain * average.tilted(self.activation, stage)
         scale = root(means.square1) * root(means.square2)
-        gap = at_least_zero(scale - means.square) if means.gap is None else means.gap
+        gap = at_least_zero(scale - means.square if means.gap is None else means.gap)
         return Stage(
             means.square1,
             means.square2,

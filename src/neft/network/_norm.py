@@ -5,9 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._promote import to_rank
+from .._promote import cast, to_rank
 from ._block import Averages, Block, hyperparameter
-from ._stage import Stage, at_least_zero, centred, divided, root
+from ._stage import Stage, at_least_zero, centred, divided, positive, root
 
 
 class Affine(NamedTuple):
@@ -56,13 +56,13 @@ class _Norm(Block):
                 mean1, mean2 = average.mean(stage.activation, stage.before)
                 stage = stage.replace(mean1=mean1, mean2=mean2)
             stage = centred(stage)
-        epsilon = jnp.asarray(self.epsilon, stage.c.dtype)
+        epsilon = cast(self.epsilon, stage.c)
         sizes = [root(at_least_zero(K) + epsilon) for K in (stage.K1, stage.K2)]
-        stage = divided(stage, *(jnp.where(size > 0, size, 1) for size in sizes))
+        stage = divided(stage, *map(positive, sizes))
         if self.lambda_bias is not None:
-            stage = stage.replace(Theta=stage.Theta + jnp.asarray(self.lambda_bias, stage.c.dtype))
+            stage = stage.replace(Theta=stage.Theta + cast(self.lambda_bias, stage.c))
         if self.lambda_gain is not None:
-            gain = jnp.asarray(self.lambda_gain, stage.c.dtype)
+            gain = cast(self.lambda_gain, stage.c)
             stage = stage.replace(gain=gain if stage.gain is None else stage.gain + gain)
         return stage
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._activation import Activation
+from .._promote import cast
 from ._block import Averages, Block, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along
 from ._dense import Dense
@@ -72,7 +73,7 @@ class Residual(Block):
             raise ValueError(f"the branch ends in {self.branch[-1]!r}, but must end in a dense block.")
         if isinstance(self.skip, Dense):
             return added(self.skip.kernel(stage, average), found)
-        square = jnp.asarray(self.skip, stage.c.dtype) ** 2
+        square = cast(self.skip, stage.c) ** 2
         along = scaled(stage, square, square * mean_theta(stage)).replace(
             mixed=stage.mixed or stage.gain is not None, fresh=False
         )

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jax import lax
 
 from .._activation import Activation
 from .._closed import Pair
+from .._promote import cast, library_of
 
 Kind = Literal["input", "gaussian", "activation"]
 
@@ -72,9 +74,9 @@ def between(K1: Any, K2: Any, c: Any, Theta: Any, **fields: Any) -> Stage:
     return Stage(K1, K2, c, at_least_zero(scale - c), at_least_zero(scale + c), Theta, **fields)
 
 
-def itself(K: Float[Array, "*shape"], Theta: Any, **fields: Any) -> Stage:
+def itself(K: Any, Theta: Any, **fields: Any) -> Stage:
     """The stage of an input paired with itself."""
-    return Stage(K, K, K, jnp.zeros_like(K), 2 * K, Theta, **fields)
+    return Stage(K, K, K, 0 * K, 2 * K, Theta, **fields)
 
 
 def scaled(stage: Stage, factor: Any, Theta: Any) -> Stage:
@@ -91,7 +93,7 @@ def added(one: Stage, two: Stage) -> Stage:
     K1, K2 = one.K1 + two.K1, one.K2 + two.K2
     a1, a2, b1, b2 = root(one.K1), root(one.K2), root(two.K1), root(two.K2)
     below = root(K1) * root(K2) + a1 * a2 + b1 * b2
-    more = (a1 * b2 - a2 * b1) ** 2 / jnp.where(below > 0, below, 1)
+    more = (a1 * b2 - a2 * b1) ** 2 / positive(below)
     return Stage(
         K1,
         K2,
@@ -106,8 +108,8 @@ def added(one: Stage, two: Stage) -> Stage:
 
 def shifted(stage: Stage, variance: Any, Theta: Any) -> Stage:
     """A Gaussian stage and biases of this variance, which are one more independent term that both inputs share."""
-    variance = jnp.asarray(variance, jnp.result_type(stage.c))
-    return added(stage.replace(Theta=Theta), itself(variance, jnp.zeros_like(variance), fresh=True))
+    variance = cast(variance, stage.c)
+    return added(stage.replace(Theta=Theta), itself(variance, 0 * variance, fresh=True))
 
 
 def multiplied(one: Stage, two: Stage) -> Stage:
@@ -158,7 +160,7 @@ def centred(stage: Stage) -> Stage:
     def less(sign: int) -> Any:
         # √(K1K2) - u1u2 ∓ m1m2 as a square over a sum.
         below = scale + u1 * u2 + sign * m1 * m2
-        return (u1 * m2 - sign * u2 * m1) ** 2 / jnp.where(below > 0, below, 1)
+        return (u1 * m2 - sign * u2 * m1) ** 2 / positive(below)
 
     return stage.replace(
         K1=K1,
@@ -182,15 +184,48 @@ def root(K: Any) -> Any:
     >>> float(jax.grad(root)(0.0))
     0.0
     """
-    return jnp.where(K > 0, jnp.sqrt(jnp.where(K > 0, K, 1)), 0)
+    library = library_of(K)
+    return library.where(K > 0, library.sqrt(positive(K)), cast(0, K))
+
+
+def positive(value: Any) -> Any:
+    """The value where it is positive, else 1: something to divide by."""
+    return library_of(value).where(value > 0, value, cast(1, value))
+
+
+def at_least_zero(value: Any) -> Any:
+    """The larger of a number and 0, with the number's own derivative: rounding must not change one."""
+    return _at_least_zero(value) if isinstance(value, jax.Array) else np.maximum(value, 0)
 
 
 @jax.custom_jvp
-def at_least_zero(value: Any) -> Any:
-    """The larger of a number and 0, with the number's own derivative: rounding must not change one."""
+def _at_least_zero(value: Any) -> Any:
     return jnp.maximum(value, 0)
 
 
-@at_least_zero.defjvp
+@_at_least_zero.defjvp
 def _(primals, tangents):
-    return at_least_zero(*primals), tangents[0]
+    return _at_least_zero(*primals), tangents[0]
+
+
+def of_inputs(x1: Any, x2: Any) -> Stage:
+    """The stage of two inputs, or of two arrays of them whose leading axes broadcast; the last one is that of entries.
+
+    The angle comes from the difference of unit vectors, so no digit of it is lost where they are close or opposite.
+    """
+    library, n = library_of(x1, x2), x1.shape[-1]
+    unit1, unit2 = _unit(x1), _unit(x2)
+    K1, K2, c = ((a * b).sum(-1) / n for a, b in ((x1, x1), (x2, x2), (x1, x2)))
+    scale = root(K1) * root(K2)
+    gap, total = (scale * ((unit1 - sign * unit2) ** 2).sum(-1) / 2 for sign in (1, -1))
+    zero = library.zeros_like(c)
+    return Stage(K1, K2, c, gap, total, zero, mean1=x1.mean(-1), mean2=x2.mean(-1), kind="input")
+
+
+def _unit(x: Any) -> Any:
+    # Scaled first, so that no square overflows or vanishes; 0 where there is no direction.
+    size = positive(abs(x).max(-1, keepdims=True))
+    x = x / (lax.stop_gradient(size) if isinstance(size, jax.Array) else size)
+    square = (x * x).sum(-1, keepdims=True)
+    library = library_of(square)
+    return library.where(square > 0, x / library.sqrt(positive(square)), cast(0, x))

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +10,16 @@ import numpy as np
 
 from .. import _check
 from .._blocks import BUDGET, block_size, blocks
-from .._closed import form_of
+from .._closed import Pair, form_of
 from .._progress import track
-from ..network import MLP
-from ._kernel_expansion import Expansion, expansion, layer
+from ..network import Means, Network, between, itself, passed, positive, root, segments
+from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
+from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
-from ._kernel_pairs import Kernel, rates_of, refuse_jumps
-from ._kernel_tiles import Diagonal, Side, by_quadrature, diagonal, line, products, tile
-from ._one_input import Rates
+from ._kernel_own import Occurrence, Own, averages, own
+from ._kernel_pairs import Kernel, refuse_jumps
+from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, products
+from ._tilt import tilt_of
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
@@ -25,32 +27,33 @@ _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differenc
 
 
 def kernel(
-    net: MLP, x1: Any, x2: Any = None, *, dtype: Any = None, out: str | os.PathLike[str] | None = None
+    net: Network, x1: Any, x2: Any = None, *, dtype: Any = None, out: str | os.PathLike[str] | None = None
 ) -> Kernel:
     """The kernel K and the neural tangent kernel Θ of the output layer at infinite width, each of shape (N1, N2).
 
         K' = C_b + C_W⟨σσ⟩,    Θ' = λ_b + λ_W⟨σσ⟩ + C_W Θ⟨σ'σ'⟩,    K = C_b + C_W x·x/n_0, Θ = λ_b + λ_W x·x/n_0 first
 
-    (docs/theory/width, eqs. 47-48). Work goes in blocks, so memory is that of the result and a few
-    hundred megabytes; without `x2` half of it is done. The diagonal comes from the recursion of one input, and nothing
-    is lost near ρ = ±1. Activations without a closed form take a Hermite expansion, and where that would be long
-    (kinks, large variances) quadrature, which is much slower. `pair_kernel` is the pure function for jit, vmap and
-    grad.
+    for dense blocks and activations (docs/theory/width, eqs. 47-48; docs/theory/blocks for others). Work goes in
+    blocks, so memory is that of the result and a few hundred megabytes; without `x2` half of it is done. The diagonal
+    comes from the recursion of one input, and nothing is lost near ρ = ±1. Activations without a closed form take a
+    Hermite expansion, and where that would be long (kinks, large variances) quadrature, which is much slower.
+    `pair_kernel` is the pure function for jit, vmap and grad.
 
     Args:
-        net: the specification; hyperparameters may differ from layer to layer, and hidden widths do not matter.
+        net: the specification; hidden widths do not matter.
         x1: inputs of shape (N1, n_0).
         x2: inputs of shape (N2, n_0); the same as `x1` by default.
         dtype: "float32" or "float64"; by default float32 where the inputs are, else float64.
         out: a new file "….npy" to hold an array of shape (2, N1, N2), K and then Θ, which is returned as read-only
             memory maps. It appears when it is complete; the same call resumes an interrupted one where it stopped.
 
+    >>> from neft import MLP
     >>> K, Theta = kernel(MLP(widths=(2, 8, 1), activation="relu"), [[3.0, 4.0], [4.0, 3.0]])
     >>> K.round(4)
     array([[6.25 , 6.015],
            [6.015, 6.25 ]])
     """
-    refuse_jumps(net.activation)
+    refuse_jumps(net)
     chosen = _dtype(dtype, x1, x2)
     x1 = _inputs("x1", x1, net)
     x2 = None if x2 is None else _inputs("x2", x2, net)
@@ -74,61 +77,58 @@ def _dtype(dtype: Any, *inputs: Any) -> np.dtype:
     return found
 
 
-def _inputs(name: str, x: Any, net: MLP) -> np.ndarray:
+def _inputs(name: str, x: Any, net: Network) -> np.ndarray:
     kept = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
     x = _check.array(name, x, ndim=2, dtype=kept)
-    if x.shape[1] != net.widths[0]:
-        raise ValueError(f"{name} has {x.shape[1]} columns, but must have {net.widths[0]}, the inputs of the network.")
+    if x.shape[1] != net.inputs:
+        raise ValueError(f"{name} has {x.shape[1]} columns, but must have {net.inputs}, the inputs of the network.")
     if not len(x):
         raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input.")
     return x
 
 
-class _Inputs(NamedTuple):
-    # What a block of inputs gives to an expansion, by layer: √K, √⟨σ²⟩, and the terms of σ and σ'.
-    r: list[Any]
-    s: list[Any]
-    terms: list[Any]
-
-
 class _Job:
     # One kernel: what each input has by itself, and how tiles of pairs are made from that.
 
-    def __init__(self, net: MLP, x1: np.ndarray, x2: np.ndarray | None, dtype: np.dtype) -> None:
-        self.net, self.act, self.dtype = net, net.activation, dtype
+    def __init__(self, net: Network, x1: np.ndarray, x2: np.ndarray | None, dtype: np.dtype) -> None:
+        self.net, self.dtype = net, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
-        self.rates = rates_of(net)
-        self.layer_rates = [Rates(*(np.asarray(v[l], dtype) for v in self.rates)) for l in range(net.depth)]
-        self.diagonals = [self._diagonal(x1)] * 2 if x2 is None else [self._diagonal(x) for x in (x1, x2)]
-        form = form_of(self.act)
-        hidden = np.concatenate([one.K[:-1] for one in self.diagonals], axis=1)
-        squares = np.concatenate([one.square for one in self.diagonals], axis=1)
-        single = dtype == np.float32
-        self.expansion: Expansion | None = None
-        if form is None and hidden.size:
-            self.expansion = expansion(self.act, hidden, squares, self.rates, 1e-8 if single else 1e-12)
-        self.quadrature = form is None and self.expansion is None and hidden.size > 0
+        self.owns = [self._own(x1)] * 2 if x2 is None else [self._own(x) for x in (x1, x2)]
+        self.ends = [
+            (np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64))
+            for x in (self.x1, self.x2)
+        ]
+        self.met = [_both(*pair) for pair in zip(*(one.occurrences for one in self.owns))]
+        self.tolerance = 1e-8 if dtype == np.float32 else 1e-12
+        self.plans = [_plan(one, self.tolerance) for one in self.met]
+        if any(plan is None for plan in self.plans):
+            # Quadrature for one activation is quadrature for all that have no closed form.
+            self.plans = [plan if isinstance(plan, tuple) and not plan else None for plan in self.plans]
+        self.quadrature = any(plan is None for plan in self.plans)
+        self.expanded = not self.quadrature and any(self.plans)
         # Where averages change quickly near ρ = ±1, correlations need more digits than their dtype has.
-        self.kinked = bool(self.act.kinks)
-        self.sharp = self.kinked or bool(hidden.size and hidden.max() > 16)
-        self.products = np.dtype(np.float32 if single and not self.sharp else np.float64)
+        self.kinked = any(act.kinks for act in net.activations)
+        self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
+        self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
+        self.segments = segments(net.blocks)
+        self.counts = _counts(net, self.segments)
+        self.reaches = self._reaches() if self.expanded else ()
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
-        terms = 0 if self.expansion is None else 2 * self.expansion.terms
-        per_block = self.size * (net.widths[0] * self.products.itemsize + net.depth * (16 + terms * dtype.itemsize))
+        terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
+        per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
         kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
-        self._side, self._table = kept(self._prepared), kept(self._coefficients)
+        self._inputs, self._oriented = kept(self._prepared), kept(self._facing)
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What makes this kernel this one and no other."""
         return (self.net.to_dict(), self.x1, None if self.symmetric else self.x2)
 
-    def _diagonal(self, x: np.ndarray) -> Diagonal:
-        q = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
+    def _own(self, x: np.ndarray) -> Own:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-            found = diagonal(self.act, q, self.rates)
+            found = own(self.net, x)
         for values, name in ((found.K, "K"), (found.Theta, "Theta")):
             beyond = ~(np.abs(values) < _LARGEST[self.dtype.itemsize])
             if beyond.any():
@@ -138,6 +138,23 @@ class _Job:
                     "the depth or the inputs."
                 )
         return found
+
+    def _reaches(self) -> tuple[tuple[int, float], ...]:
+        # How many terms serve pairs up to which correlation of the first Gaussian stage: with positive coefficients
+        # |⟨σ₁σ₂⟩| is at most Σ a_k² |ρ|^k, the average of an input with itself at that correlation.
+        used = [(i, one) for i, plan in enumerate(self.plans) for one in plan or ()]
+        if self.counts[0]:
+            return reaches([one for _, one in used], np.ones(1), [np.ones(1)] * len(used), self.tolerance)
+        chosen = np.unique([np.argsort(one.K)[[0, len(one.K) // 2, -1]] for one in self.met])
+        q, mean = (np.concatenate([end[i] for end in self.ends])[chosen] for i in (0, 1))
+        first = passed(self.segments[0], itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
+        K, rho = first.K1[None, :], _STARTS[:, None]
+        stage = between(K, K, rho * K, 0 * rho * K)
+        engine = _Bound(self.plans, self.met, chosen)
+        for segment in self.segments[1:]:
+            stage = passed(segment, stage, engine)
+        largest = [np.minimum(engine.seen[i].max(axis=1), 1) for i, _ in used]
+        return reaches([one for _, one in used], _STARTS, largest, self.tolerance)
 
     def fill(self, target: Destination) -> None:
         rows, columns = (list(blocks(len(x), self.size)) for x in (self.x1, self.x2))
@@ -159,101 +176,219 @@ class _Job:
                 if self.symmetric and i != j:
                     into[column, row] = values.T
             if self.symmetric and i == j:
-                self._own(target, row)
+                self._diagonal(target, row)
             if j == len(columns) - 1:
                 target.finished(i + 1)
 
-    def _own(self, target: Destination, row: slice) -> None:
-        # The diagonal, from the recursion of one input.
+    def _diagonal(self, target: Destination, row: slice) -> None:
+        # From the recursion of one input.
         where = np.arange(row.start, row.stop)
-        for into, values in zip(target.arrays, self.diagonals[0][:2]):
+        for into, values in zip(target.arrays, self.owns[0][:2]):
             into[where, where] = values[-1, row]
 
-    def _prepared(self, which: int, start: int, stop: int) -> Side:
+    def _where(self, start: int, stop: int) -> np.ndarray:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
-        where = np.minimum(np.arange(start, start + self.size), stop - 1)
-        one, x = self.diagonals[which], (self.x1, self.x2)[which][where].astype(self.products, copy=False)
-        return Side(*map(jnp.asarray, (x, np.sqrt(one.K[:, where]), np.sqrt(one.square[:, where]))))
+        return np.minimum(np.arange(start, start + self.size), stop - 1)
 
-    def _coefficients(self, which: int, start: int, stop: int, terms: int) -> tuple["_Inputs", "_Inputs"]:
-        # For rows and for columns.
-        side = self._side(which, start, stop)
-        inputs = self._expandable(np.asarray(side.r), np.asarray(side.s), terms)
-        rows, columns = (lambda values: values[..., :, None]), (lambda values: values[..., None, :])
-        return jax.tree.map(rows, inputs), jax.tree.map(columns, inputs)
+    def _prepared(self, which: int, start: int, stop: int) -> Any:
+        return jnp.asarray((self.x1, self.x2)[which][self._where(start, stop)].astype(self.products, copy=False))
 
-    def _expandable(self, r: np.ndarray, s: np.ndarray, terms: int) -> "_Inputs":
-        assert self.expansion is not None
-        table = self.expansion.table(r[:-1] ** 2, terms, self.dtype)
-        roots, squares = ([one.astype(self.dtype) for one in values] for values in (r, s))
-        return _Inputs(roots, squares, [self.expansion.cut(one) for one in table])
+    def _facing(self, which: int, start: int, stop: int, terms: int, column: bool) -> list[Part]:
+        # What a block of inputs has at each activation, standing along rows or columns.
+        found = self._parts(which, self._where(start, stop), terms)
+        return jax.tree.map(lambda value: value[..., None, :] if column else value[..., :, None], found)
+
+    def _parts(self, which: int, where: np.ndarray, terms: int) -> list[Part]:
+        found = []
+        for one, plan in zip(self.owns[which].occurrences, self.plans):
+            K = one.K[where]
+            part = Part(one.square[where].astype(self.dtype))
+            if one.mean is not None:
+                part = part._replace(mean=one.mean[where].astype(self.dtype))
+            for expanded in plan or ():
+                table = expanded.table(K, terms, self.dtype)
+                part = part._replace(terms=table) if len(table) == 2 else part._replace(tilt=table[0])
+            found.append(part)
+        return found
+
+    def _averaged(self, one: list[Part], two: list[Part]) -> list[tuple[Any, Any]]:
+        # Segments with the averagers of their activations.
+        averagers = []
+        for occurrence, plan, first, second in zip(self.met, self.plans, one, two):
+            if plan is None:
+                averagers.append(ByQuadrature(occurrence.act, first, second))
+            elif plan:
+                orders = tuple(order for expanded in plan for order in expanded.orders)
+                # Orders stand at the places of σ, σ' and zσ'.
+                orders = orders if len(orders) != 1 else ((2, 1), (2, 1), *orders)
+                averagers.append(BySeries(occurrence.act, orders, first, second))
+            else:
+                averagers.append(ByForm(occurrence.act, first, second))
+        parts = []
+        for segment, count in zip(self.segments, self.counts):
+            parts.append((segment, tuple(averagers[:count])))
+            averagers = averagers[count:]
+        return parts
 
     def _by_program(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
         one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
-        side1, side2 = self._side(*one), self._side(*two)
-        exact = self.kinked and self.dtype == np.float64
-        gram, near = products(side1, side2, self.rates, nearness=exact or self.expansion is not None)
+        gram = products(self._inputs(*one), self._inputs(*two))
         real = slice(row.stop - row.start), slice(column.stop - column.start)
-        near = np.empty((0, 0)) if near is None else np.asarray(near)[real]
-        if own and near.size:
-            near = near.copy()
-            # These are done by themselves.
-            np.fill_diagonal(near, 2.0)
-        if self.expansion is not None:
+        exact = self.kinked and self.dtype == np.float64
+        near = self._nearness(np.asarray(gram)[real], row, column, own) if exact or self.expanded else np.empty((0, 0))
+        if self.expanded:
             return self._expanded(np.asarray(gram), near, one, two)
-        made = tile(self.act, gram, side1, side2, self.rates, sharp=self.sharp, dtype=self.dtype)
+        ends = tuple(
+            tuple(jnp.asarray(value[self._where(start, stop)], gram.dtype) for value in self.ends[which])
+            for which, start, stop in (one, two)
+        )
+        sides = [self._oriented(*side, 0, column) for side, column in ((one, False), (two, True))]
+        made = by_forms(self._averaged(*sides), gram, ends, sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
         close = np.flatnonzero((near < _NEAR).any(axis=1)) if exact else ()
         found = [np.array(values) for values in found] if len(close) else found
         for n in close:
-            for values, again in zip(found, line(self.act, side1, int(n), side2, self.rates)):
-                values[n] = np.asarray(again)[real[1]]
+            alone = self._parts(0, np.array([row.start + n]), 0)
+            others = self._parts(two[0], self._where(*two[1:]), 0)
+            again = line(self._averaged(alone, others), self._inputs(*one)[n], self._inputs(*two))
+            for values, better in zip(found, again):
+                values[n] = np.asarray(better)[real[1]]
         return found
+
+    def _nearness(self, gram: np.ndarray, row: slice, column: slice, own: bool) -> np.ndarray:
+        # 1 - |ρ| at the first Gaussian stage.
+        first = self.owns[0].K[0, row], self.owns[1].K[0, column]
+        if self.counts[0]:
+            first = self.ends[0][0][row], self.ends[1][0][column]
+        else:
+            means = self.ends[0][1][row, None], self.ends[1][1][None, column]
+            K1, K2 = self.ends[0][0][row, None], self.ends[1][0][None, column]
+            stage = passed(self.segments[0], entering(gram.astype(float), K1, K2, *means), InOrder(()))
+            gram = np.asarray(stage.c)
+        near = np.maximum(1 - np.abs(gram / positive(root(first[0][:, None]) * root(first[1][None, :]))), 0)
+        if own:
+            # These are done by themselves.
+            np.fill_diagonal(near, 2.0)
+        return near
 
     def _expanded(self, gram: np.ndarray, near: np.ndarray, one: Any, two: Any) -> list[np.ndarray]:
         # As many terms as all but a few of the pairs ask for; those few get all there are.
-        assert self.expansion is not None
         few = 0.005 * near.size
-        terms, reach = next(pair for pair in self.expansion.reaches if np.count_nonzero(near < 1 - pair[1]) <= few)
+        terms, reach = next(pair for pair in self.reaches if np.count_nonzero(near < 1 - pair[1]) <= few)
         # Rows stand for one side's inputs, columns for the other's.
-        made = self._layers(gram, self._table(*one, terms)[0], self._table(*two, terms)[1])
+        sides = [self._oriented(*side, terms, column) for side, column in ((one, False), (two, True))]
+        where = [self._where(*side[1:]) for side in (one, two)]
+        made = self._segments(gram, sides, where[0][:, None], where[1][None, :], two[0])
         found = [values[: near.shape[0], : near.shape[1]] for values in made]
         rows, columns = np.nonzero(near < 1 - reach)
         if len(rows):
             # A power of two, so that compiled code is found again.
             many = 1 << (len(rows) - 1).bit_length()
             i, j = np.resize(rows, many), np.resize(columns, many)
-            sides = [
-                self._expandable(np.asarray(side.r)[:, where], np.asarray(side.s)[:, where], self.expansion.terms)
-                for side, where in ((self._side(*one), i), (self._side(*two), j))
-            ]
+            most = self.reaches[-1][0]
+            places = where[0][i], where[1][j]
+            sides = [self._parts(which, place, most) for which, place in zip((0, two[0]), places)]
             found = [np.array(values) for values in found]
-            for values, again in zip(found, self._layers(gram[i, j], *sides)):
+            for values, again in zip(found, self._segments(gram[i, j], sides, *places, two[0])):
                 values[rows, columns] = again[: len(rows)]
         return found
 
-    def _layers(self, gram: np.ndarray, one: "_Inputs", two: "_Inputs") -> list[np.ndarray]:
-        assert self.expansion is not None
-        first = [value[0] for value in self.rates]
-        c, Theta = (
-            (constant + factor * gram).astype(self.dtype, copy=False) for constant, factor in (first[:2], first[2:])
-        )
-        for l in range(self.net.depth - 1):
-            roots = ((one.r[l], two.r[l]), (one.s[l], two.s[l]), (one.r[l + 1], two.r[l + 1]))
-            c, Theta = layer(
-                c, Theta, one.terms[l], two.terms[l], *roots, self.layer_rates[l + 1], orders=self.expansion.orders
-            )
-        return [np.asarray(c), np.asarray(Theta)]
+    def _segments(self, gram: np.ndarray, sides: Any, row: np.ndarray, column: np.ndarray, which: int) -> list[Any]:
+        (q1, m1), (q2, m2) = self.ends[0], self.ends[which]
+        ends = (value.astype(self.dtype) for value in (q1[row], q2[column], m1[row], m2[column]))
+        stage = entering(gram.astype(self.dtype, copy=False), *ends)
+        return [np.asarray(values) for values in by_segments(self._averaged(*sides), stage)]
 
     def _by_quadrature(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
-        one, two = self.diagonals
         x1, x2 = self.x1[row].astype(np.float64), self.x2[column].astype(np.float64)
-        gram = x1 @ x2.T / x1.shape[1]
-        K1, K2 = one.K[:, row], two.K[:, column]
-        scale = np.sqrt(np.outer(K1[0], K2[0]))
-        c = self.rates.C_b[0] + self.rates.C_W[0] * gram
-        rho = np.clip(np.divide(c, scale, out=np.zeros_like(c), where=scale > 0), -1, 1)
+        (q1, m1), (q2, m2) = self.ends
+        stage = entering(x1 @ x2.T / x1.shape[1], q1[row, None], q2[None, column], m1[row, None], m2[None, column])
         if own:
-            np.fill_diagonal(rho, 1.0)
-        Theta = self.rates.lambda_b[0] + self.rates.lambda_W[0] * gram
-        return [values.astype(self.dtype) for values in by_quadrature(self.act, rho, K1, K2, Theta, self.rates)]
+            gap = np.array(stage.gap)
+            np.fill_diagonal(gap, 0.0)
+            stage = stage.replace(gap=gap)
+        sides = []
+        for which, part, shape in ((0, row, (-1, 1)), (0 if self.symmetric else 1, column, (1, -1))):
+            found = self._parts(which, np.arange(part.start, part.stop), 0)
+            sides.append(jax.tree.map(lambda value, shape=shape: value.reshape(shape).astype(float), found))
+        made = by_quadrature(self._averaged(*sides), stage)
+        return [values.astype(self.dtype) for values in made]
+
+
+_STARTS = np.append(np.linspace(0.02, 0.98, 49), [0.99, 0.995, 0.998, 0.999, 1.0])
+
+
+def _both(one: Occurrence, two: Occurrence) -> Occurrence:
+    joined = (np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("K", "square"))
+    return Occurrence(one.act, *joined, tilted=one.tilted)
+
+
+def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
+    # The expansions that an activation needs: none where it has a closed form; None where only quadrature serves.
+    found: list[Expansion | None] = []
+    if form_of(one.act) is None:
+        found.append(expansion(one.act, one.K, one.square, tolerance))
+    tilt = tilt_of(one.act)
+    if one.tilted and form_of(tilt) is None:
+        square = averages(tilt, one.K, slopes=False)[0]
+        found.append(expansion(tilt, one.K, square, tolerance, derivatives=(0,)))
+    return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)
+
+
+def _counts(net: Network, parts: Any) -> list[int]:
+    # How many activations each segment asks for.
+    class Counting:
+        count = 0
+
+        def pair(self, activation, stage):
+            Counting.count += 1
+            return Means(stage.K1, stage.K2, stage.c, stage.c, stage.gap)
+
+        def mean(self, activation, stage):
+            return stage.K1, stage.K2
+
+        def tilted(self, activation, stage):
+            return stage.c
+
+    one, counts = np.ones(1), []
+    stage = itself(one, one, mean1=0 * one, mean2=0 * one, kind="input")
+    for segment in parts:
+        Counting.count = 0
+        stage = passed(segment, stage, Counting())
+        counts.append(Counting.count)
+    return counts
+
+
+class _Bound:
+    # Averages of chosen inputs with themselves at correlations, and the correlations that were met.
+    def __init__(self, plans: Any, met: list[Occurrence], chosen: np.ndarray) -> None:
+        self._left = list(zip(plans, met))
+        self._chosen, self.seen = chosen, []
+        self._last: Any = None
+
+    def pair(self, activation: Any, stage: Any) -> Means:
+        plan, one = self._left.pop(0)
+        K, square = one.K[self._chosen], one.square[self._chosen]
+        rho = np.clip(stage.c / positive(root(stage.K1) * root(stage.K2)), 0, 1)
+        self.seen.append(rho)
+        value = self._power(plan[0], K, rho) if plan and len(plan[0].orders) == 2 else self._form(activation, K, rho)
+        self._last = K
+        return Means(square[None, :], square[None, :], np.minimum(value, square[None, :]), 0 * value)
+
+    def mean(self, activation: Any, stage: Any) -> tuple[Any, Any]:
+        mean = averages(activation, self._last, means=True)
+        return mean, mean
+
+    def tilted(self, activation: Any, stage: Any) -> Any:
+        return 0 * stage.c
+
+    @staticmethod
+    def _power(one: Expansion, K: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        a = one.whole(K)[0]
+        return np.einsum("kn,ksn->sn", a * a, rho ** np.arange(len(a))[:, None, None])
+
+    @staticmethod
+    def _form(act: Any, K: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        form = form_of(act)
+        assert form is not None
+        return np.asarray(form.value(Pair.of(K[None, :], K[None, :], jnp.asarray(rho))))

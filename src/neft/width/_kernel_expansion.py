@@ -1,23 +1,18 @@
-"""Kernels by Hermite expansions, ⟨σσ⟩ = Σ_k a_k(K1) a_k(K2) ρ^k, a layer at a time (docs/theory/width, eq. 75)."""
+"""Hermite expansions of activations at many variances, ⟨σσ⟩ = Σ_k a_k(K1) a_k(K2) ρ^k (docs/theory/width, eq. 75)."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array
 
 from .._activation import Activation
-from .._hermite import Terms, broadcast_sum, shared_coefficients, shared_rule, sorted_terms, tails
-from ._kernel_pairs import Averages, next_pair
-from ._one_input import Rates
+from .._hermite import Terms, shared_coefficients, shared_rule, sorted_terms, tails
 
-_CHUNK = 40  # terms compiled in one piece
-_TERMS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # to choose from
+CHUNK = 40  # terms compiled in one piece
+TERMS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # to choose from
 _NODES = (20, 40)  # numbers of variances that may stand for many
 
 
@@ -69,138 +64,97 @@ def chebyshev(K: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> list[Cheb
 
 @dataclasses.dataclass(frozen=True)
 class Expansion:
-    """How an activation without a closed form is expanded.
+    """How a function without a closed form is expanded at one activation of a network.
 
-    `orders` are the first order and the step of the terms of σ and of σ' beyond orders 0 and 1. `reaches` are pairs of
-    a number of terms and the largest |ρ| at layer 1 that they serve through all layers; the last one serves every
-    correlation.
+    `derivatives` are those of σ that are expanded, (0, 1) or (0,); `orders` for each of them the first order and the
+    step of the terms beyond orders 0 and 1; `lost` what is lost by stopping before each number of terms.
     """
 
     act: Activation
+    derivatives: tuple[int, ...]
     nodes: np.ndarray
     weights: np.ndarray
-    orders: tuple[tuple[int, int], tuple[int, int]]
-    reaches: tuple[tuple[int, float], ...]
-    series: tuple[Chebyshev | None, ...] = ()  # of the coefficients, by layer
+    orders: tuple[tuple[int, int], ...]
+    lost: np.ndarray
+    series: Chebyshev | None = None
 
     @property
-    def terms(self) -> int:
+    def most(self) -> int:
         """The largest number of terms."""
-        return self.reaches[-1][0]
+        return len(self.lost) - 1
 
-    def interpolated(self, K: np.ndarray) -> "Expansion":
-        """The same, with series in ln K of the coefficients where there are many variances (L-1, N)."""
-        return dataclasses.replace(self, series=tuple(chebyshev(K, self._coefficients)))
+    def table(self, K: np.ndarray, terms: int, dtype: Any) -> tuple[Terms, ...]:
+        """The coefficients at variances (n,), without what vanishes by parity: of each derivative, terms first."""
+        terms = min(terms, self.most)
+        exact = functools.partial(_coefficients, self.act, self.derivatives, (self.nodes, self.weights))
+        found = exact(K, terms)[0] if self.series is None else self.series(K, terms)
+        return tuple(_cut(a, order) for a, order in zip(found.astype(dtype), self.orders))
 
-    def table(self, K: np.ndarray, terms: int, dtype: Any) -> np.ndarray:
-        """The coefficients of σ and σ' at variances of shape (L-1, n), layer first: (L-1, 2, terms, n)."""
-        series = self.series or (None,) * len(K)
-        found = [
-            self._coefficients(one, terms) if fit is None else fit(one, terms)
-            for one, fit in zip(K, series, strict=True)
-        ]
-        return np.stack([one.astype(dtype) for one in found])
-
-    def _coefficients(self, K: np.ndarray, terms: int | None = None) -> np.ndarray:
-        return _both(self.act, K, (self.nodes, self.weights), terms or self.terms)[0]
-
-    def cut(self, table: np.ndarray) -> tuple[Terms, Terms]:
-        """One layer's table (2, terms, …) without what vanishes by parity."""
-        return self._cut(table[0], self.orders[0]), self._cut(table[1], self.orders[1])
-
-    @staticmethod
-    def _cut(a: np.ndarray, order: tuple[int, int]) -> Terms:
-        high = a[order[0] :: order[1]]
-        whole = -(-len(high) // 4) * 4 if len(high) <= _CHUNK else -(-len(high) // _CHUNK) * _CHUNK
-        padded = np.zeros((whole, *high.shape[1:]), a.dtype)
-        padded[: len(high)] = high
-        return Terms(a[:2], padded)
+    def whole(self, K: np.ndarray) -> np.ndarray:
+        """All coefficients at variances (n,): (derivatives, terms, n)."""
+        return _coefficients(self.act, self.derivatives, (self.nodes, self.weights), K, self.most)[0]
 
 
-def _both(act: Activation, K: np.ndarray, rule: tuple, terms: int) -> tuple[np.ndarray, np.ndarray]:
-    # Coefficients (2, terms, n) of σ and σ' and averages of their squares (2, n).
+def _cut(a: np.ndarray, order: tuple[int, int]) -> Terms:
+    high = a[order[0] :: order[1]]
+    whole = -(-len(high) // 4) * 4 if len(high) <= CHUNK else -(-len(high) // CHUNK) * CHUNK
+    padded = np.zeros((whole, *high.shape[1:]), a.dtype)
+    padded[: len(high)] = high
+    return Terms(a[:2], padded)
+
+
+def _coefficients(
+    act: Activation, derivatives: tuple[int, ...], rule: tuple, K: np.ndarray, terms: int
+) -> tuple[np.ndarray, np.ndarray]:
+    # Coefficients (derivatives, terms, n) and averages of the squares (derivatives, n).
     # Padded, so that compiled code is found again.
     padded = np.pad(K, (0, (1 << (len(K) - 1).bit_length()) - len(K)), mode="edge")
     nodes = [jnp.asarray(part) for part in rule]
-    found = [shared_coefficients(act.derivative(n), jnp.asarray(padded), *nodes, terms) for n in (0, 1)]
+    found = [shared_coefficients(act.derivative(n), jnp.asarray(padded), *nodes, terms) for n in derivatives]
     return tuple(np.stack([np.asarray(one[i])[..., : len(K)] for one in found]) for i in (0, 1))  # type: ignore[return-value]
 
 
-def expansion(act: Activation, K: np.ndarray, square: np.ndarray, rates: Rates, tolerance: float) -> Expansion | None:
-    """The shortest expansions that are good to the tolerance, or None where none is short at every correlation.
+def expansion(
+    act: Activation, K: np.ndarray, square: np.ndarray, tolerance: float, *, derivatives: tuple[int, ...] = (0, 1)
+) -> Expansion | None:
+    """The expansion that is good to the tolerance at every correlation, or None where none is short.
 
-    K and ⟨σ²⟩ are those of the hidden layers, (L-1, N). A kink makes the expansion long near ρ = ±1, and so do large
-    variances.
+    K and ⟨σ²⟩ are those of the inputs, (N,). A kink makes the expansion long near ρ = ±1, and so do large variances.
     """
     if act.kinks or act.oscillates:
         return None
-    # The smallest, the middle and the largest variance of each layer stand for all.
-    order = np.argsort(K, axis=1)[:, [0, K.shape[1] // 2, -1]]
-    variances, squares = (np.take_along_axis(values, order, axis=1) for values in (K, square))
-    for most in (128, 512, _TERMS[-1]):
+    # The smallest, the middle and the largest variance stand for all.
+    chosen = np.argsort(K)[[0, len(K) // 2, -1]]
+    for most in (128, 512, TERMS[-1]):
         rule = shared_rule(float(K.max()), (), act.length, most)
         assert rule is not None
-        a, total = _both(act, variances.ravel(), rule, most)
-        a, total = a.reshape(2, most, *variances.shape), total.reshape(2, *variances.shape)
+        a, total = _coefficients(act, derivatives, rule, K[chosen], most)
         # A function that changes faster than its length says would look converged to the expansion alone.
-        if np.abs(total[0] - squares).max() > 1e-11 * np.abs(squares).max():
+        if np.abs(total[0] - square[chosen]).max() > 1e-11 * np.abs(square[chosen]).max():
             return None
-        # What is lost by stopping before each number of terms, by layer: (L-1, most + 1).
-        lost = np.array([np.maximum(*(tails(a[n, :, l], total[n, l]) for n in (0, 1))) for l in range(len(K))])
-        if (lost[:, most] > tolerance).any():
+        lost = np.max([tails(one, whole) for one, whole in zip(a, total)], axis=0)
+        if lost[most] > tolerance:
             continue
-        largest = _correlations(_STARTS, a[0], total[0], rates)
-        reaches = []
-        for n in (n for n in _TERMS if n <= most):
-            # What is lost at a correlation ρ is at most lost |ρ|^n.
-            good = (lost[:, n, None] * largest**n <= tolerance).all(axis=0)
-            reaches.append((n, float(_STARTS[good].max(initial=0.0))))
-            if reaches[-1][1] == 1:
-                break
-        orders = [sorted_terms(one.reshape(most, -1))[1:] for one in a]
-        found = Expansion(act, *rule, (orders[0], orders[1]), tuple(one for one in reaches if one[1] > 0))
-        return found.interpolated(K)
+        orders = tuple(sorted_terms(one)[1:] for one in a)
+        (series,) = chebyshev(K[None], lambda K: _coefficients(act, derivatives, rule, K, most)[0])  # noqa: B023
+        return Expansion(act, derivatives, *rule, orders, lost, series)
     return None
 
 
-_STARTS = np.append(np.linspace(0.02, 0.98, 49), [0.99, 0.995, 0.998, 0.999, 1.0])
+def reaches(
+    expansions: Sequence[Expansion], starts: np.ndarray, largest: Sequence[np.ndarray], tolerance: float
+) -> tuple[tuple[int, float], ...]:
+    """Pairs of a number of terms and the largest |ρ| at the start that they serve; the last one serves every one.
 
-
-def _correlations(start: np.ndarray, a: np.ndarray, total: np.ndarray, rates: Rates) -> np.ndarray:
-    # The largest |ρ| at each hidden layer, (L-1, starts), for pairs that start with at most these: with positive
-    # coefficients |⟨σ₁σ₂⟩| is at most the geometric mean of Σ a_k² |ρ|^k of the two.
-    found = [start]
-    for l in range(total.shape[0] - 1):
-        C_b, C_W = rates.C_b[l + 1], rates.C_W[l + 1]
-        values = C_b + C_W * np.power.outer(found[-1], np.arange(len(a))) @ a[:, l] ** 2
-        whole = C_b + C_W * total[l]
-        found.append(np.minimum((values / np.where(whole > 0, whole, 1)).max(axis=1), 1))
-    return np.stack(found)
-
-
-@functools.partial(jax.jit, static_argnames="orders")
-def layer(
-    c: Array,
-    Theta: Array,
-    a: tuple[Terms, Terms],
-    b: tuple[Terms, Terms],
-    r: Any,
-    s: Any,
-    new: Any,
-    rates: Rates,
-    orders: Any,
-) -> tuple[Array, Array]:
-    """K and Θ of pairs at the next layer; coefficients a, b and the roots r, s, new of both sides broadcast with c.
-
-    A call a layer, because the compiler vectorizes this sum only where no loop is around it.
+    `largest` holds for each expansion the largest |ρ| that pairs have there, by |ρ| at the start.
     """
-    scale = r[0] * r[1]
-    rho = lax.optimization_barrier(c / jnp.where(scale > 0, scale, 1))
-    sums = [
-        broadcast_sum(one, two, rho, *order, chunk=min(one.high.shape[0], _CHUNK))
-        for one, two, order in zip(a, b, orders)
-    ]
-    # Both are used twice and must not be computed twice.
-    mean = Averages(*lax.optimization_barrier(tuple(sums)))
-    pair, Theta = next_pair(rates, mean, Theta, *s, *new)
-    return pair.c, Theta
+    found = []
+    for n in TERMS:
+        # What is lost at a correlation ρ is at most lost |ρ|^n.
+        good = [one.lost[min(n, one.most)] * rho**n <= tolerance for one, rho in zip(expansions, largest)]
+        reach = float(starts[np.all(good, axis=0)].max(initial=0.0))
+        if reach > 0:
+            found.append((n, reach))
+        if reach == 1 or n >= max(one.most for one in expansions):
+            break
+    return (*found[:-1], (found[-1][0], 1.0)) if found else ((TERMS[-1], 1.0),)

@@ -1,163 +1,149 @@
-"""Kernels of whole blocks of inputs: all layers of a block in one compiled pass (docs/theory/width, eqs. 47-48)."""
+"""Kernels of whole blocks of pairs of inputs, through all blocks of a network (docs/theory/width, eqs. 47-48)."""
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from .._activation import Activation
-from .._closed import Pair, form_of
-from .._moments import Powers, pure_moments
-from ..gaussian import pair
-from ._kernel_expansion import over
-from ._kernel_pairs import apart, between, by_form, first_pair, next_pair, unit
-from ._one_input import Rates
+from ..network import Stage, along, between, mean_theta, of_inputs, passed
+from ._kernel_engines import InOrder
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
 
-
-class Diagonal(NamedTuple):
-    """What each input has by itself: K and Θ of all layers (L, N), ⟨σ²⟩ of the hidden ones (L-1, N)."""
-
-    K: Any
-    Theta: Any
-    square: Any
+Parts = Sequence[tuple[Any, Any]]  # segments of a network, each with the averagers of its activations
 
 
-def diagonal(act: Activation, q: np.ndarray, rates: Rates) -> Diagonal:
-    """The recursion of one input, for many of mean square q at once."""
-    K, Theta, squares = rates.C_b[0] + rates.C_W[0] * q, rates.lambda_b[0] + rates.lambda_W[0] * q, []
-    Ks, Thetas = [K], [Theta]
-    averages = functools.partial(_squares, act)
-    for l in range(1, len(rates.C_b)):
-        square, slope = averages(K) if form_of(act) else over(K, averages)
-        Theta = rates.lambda_b[l] + rates.lambda_W[l] * square + rates.C_W[l] * Theta * slope
-        K = rates.C_b[l] + rates.C_W[l] * square
-        Ks, Thetas, squares = [*Ks, K], [*Thetas, Theta], [*squares, square]
-    return Diagonal(np.stack(Ks), np.stack(Thetas), np.stack(squares) if squares else np.empty((0, len(q))))
+@jax.jit
+def products(x1: Array, x2: Array) -> Array:
+    """x₁·x₂/n_0 of two blocks of inputs, in their dtype: (n1, n2)."""
+    return x1 @ x2.T / x1.shape[1]
 
 
-def _squares(act: Activation, K: np.ndarray) -> np.ndarray:
-    # ⟨σ²⟩ and ⟨σ'²⟩, padded so that compiled code is found again.
-    padded = np.pad(K, (0, (1 << (len(K) - 1).bit_length()) - len(K)), mode="edge")
-    return np.asarray(_compiled_squares(act, jnp.asarray(padded)))[:, : len(K)]
+def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
+    """The stage of inputs of these products, mean squares and means, which broadcast."""
+    return between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
 
 
-@functools.partial(jax.jit, static_argnames="act")
-def _compiled_squares(act: Activation, K: Array) -> Array:
-    form = form_of(act)
-    if form is not None:
-        return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in form[:2]])
-    # In pieces, because every variance has nodes of its own.
-    return lax.map(lambda k: pure_moments(act, [Powers(s=2), Powers(s1=2)], k), K, batch_size=64).T
+@functools.partial(jax.jit, static_argnames=("sharp", "dtype"))
+def by_forms(parts: Parts, gram: Array, ends: tuple[Any, Any], *, sharp: bool, dtype: Any) -> tuple[Array, Array]:
+    """K and Θ of the outputs for a block of pairs (n1, n2) of these products x₁·x₂/n_0, all averages in closed form.
 
-
-class Side(NamedTuple):
-    """A block of inputs: x (n, n_0), √K (L, n), √⟨σ²⟩ (L-1, n)."""
-
-    x: Any
-    r: Any
-    s: Any
-
-
-@functools.partial(jax.jit, static_argnames="nearness")
-def products(side1: Side, side2: Side, rates: Rates, *, nearness: bool) -> tuple[Array, Array | None]:
-    """x₁·x₂/n_0, and 1 - |ρ| at layer 1 if asked for, of a block of pairs in the dtype of the inputs: (n1, n2)."""
-    gram = side1.x @ side2.x.T / side1.x.shape[1]
-    if not nearness:
-        return gram, None
-    scale = side1.r[0][:, None] * side2.r[0][None, :]
-    rho = (rates.C_b[0] + rates.C_W[0] * gram) / jnp.where(scale > 0, scale, 1)
-    return gram, jnp.maximum(1 - jnp.abs(rho), 0).astype(gram.dtype)
-
-
-@functools.partial(jax.jit, static_argnames=("act", "sharp", "dtype"))
-def tile(
-    act: Activation, gram: Array, side1: Side, side2: Side, rates: Rates, *, sharp: bool, dtype: Any
-) -> tuple[Array, Array]:
-    """K and Θ of the output layer for a block of pairs (n1, n2) of these products x₁·x₂/n_0, in closed form.
-
-    The products' own dtype serves the correlations at layer 1, `dtype` what follows. The number of rows is a multiple
-    of those that go together, or smaller.
+    `ends` hold (|x|²/n_0, mean of x) of both sides. The products' own dtype serves the correlations of the inputs,
+    `dtype` what follows. The number of rows is a multiple of those that go together, or smaller. `sharp` carries
+    √(K1 K2) - c along, which costs time and is wanted where the averages change quickly near ρ = ±1.
     """
     rows = min(_ROWS, gram.shape[0])
-    first = Rates(*(value[0].astype(gram.dtype) for value in rates))
-    cast = functools.partial(jax.tree.map, lambda a: a.astype(dtype))
-    side2 = Side(None, side2.r[:, None], side2.s[:, None])
-
-    def strip(inputs):
-        gram, r, s = inputs
-        side = Side(None, r.T[..., None], s.T[..., None])
-        pair, Theta = first_pair(first, gram, side.r[0].astype(gram.dtype), side2.r[0].astype(gram.dtype))
-        return flow(act, *cast((pair, Theta, side, side2, rates)), sharp=sharp)
 
     def cut(value):
         return value.reshape(len(value) // rows, rows, *value.shape[1:])
 
-    K, Theta = lax.map(strip, (cut(gram), cut(side1.r.T), cut(side1.s.T)))
+    def of_rows(averagers):
+        # What belongs to rows is cut into strips; columns and hyperparameters stay whole.
+        return [cut(leaf) for averager in averagers for leaf in jax.tree.leaves(averager.one)]
+
+    def strip(inputs):
+        gram, K1, mean1, rows_of_parts = inputs
+        again = [(segment, _with_rows(averagers, leaves)) for (segment, averagers), leaves in zip(parts, rows_of_parts)]
+        K2, mean2 = (value[None, :] for value in ends[1])
+        stage = entering(gram, K1[:, None], K2, mean1[:, None], mean2)
+        stage = _flow(again, stage, sharp=sharp, dtype=dtype)
+        return stage.c, mean_theta(stage)
+
+    K1, mean1 = ends[0]
+    K, Theta = lax.map(strip, (cut(gram), cut(K1), cut(mean1), [of_rows(averagers) for _, averagers in parts]))
     return K.reshape(gram.shape), Theta.reshape(gram.shape)
 
 
-@functools.partial(jax.jit, static_argnames="act")
-def line(act: Activation, side1: Side, n: Any, side2: Side, rates: Rates) -> tuple[Array, Array]:
-    """K and Θ of input n of a block paired with those of another, with correlations from differences of inputs.
+def _with_rows(averagers: Any, leaves: list[Array]) -> Any:
+    leaves, found = list(leaves), []
+    for averager in averagers:
+        old, structure = jax.tree.flatten(averager.one)
+        mine = [leaves.pop(0) for _ in old]
+        found.append(type(averager)(averager.act, jax.tree.unflatten(structure, mine), averager.two))
+    return tuple(found)
+
+
+def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
+    def step(segment, averagers, stage):
+        if not sharp and stage.kind == "gaussian":
+            stage = between(stage.K1, stage.K2, stage.c, stage.Theta, gain=stage.gain, mixed=stage.mixed)
+        return passed(segment, stage, InOrder(averagers))
+
+    def cast(stage):
+        return jax.tree.map(lambda leaf: leaf.astype(dtype), stage)
+
+    first, *later = parts
+    if first[1]:  # the first block of weights has activations inside
+        return along(parts, cast(stage), step)
+    return along(later, cast(step(*first, stage)), step, first=False)
+
+
+@functools.partial(jax.jit)
+def line(parts: Parts, x: Array, others: Array) -> tuple[Array, Array]:
+    """K and Θ of one input x paired with others, with correlations from differences of inputs.
 
     Products of inputs leave 1 - |ρ| an error of rounding, of which a kink sees the root.
     """
-    first = Rates(*(value[0] for value in rates))
-    r = side1.r[:, n, None]
-    gram = side2.x @ side1.x[n] / side2.x.shape[1]
-    pair, Theta = first_pair(first, gram, r[0], side2.r[0])
-    gap, total = apart(unit(first, side1.x[n])[None, :], jax.vmap(lambda x: unit(first, x))(side2.x))
-    scale = pair.r1 * pair.r2
-    pair = pair._replace(gap=scale * gap, total=scale * total)
-    side1 = Side(None, r, side1.s[:, n, None])
-    return flow(act, pair, Theta, side1, side2._replace(x=None), rates, sharp=True)
+    stage = _flow(parts, of_inputs(x[None, :], others), sharp=True, dtype=x.dtype)
+    return stage.c, mean_theta(stage)
 
 
-def flow(
-    act: Activation, pair: Pair, Theta: Array, side1: Side, side2: Side, rates: Rates, *, sharp: bool
-) -> tuple[Array, Array]:
-    """K and Θ of the output layer from the pair at layer 1; the sides' arrays broadcast with the pair's.
+def by_segments(parts: Parts, stage: Stage) -> tuple[Any, Any]:
+    """K and Θ of the outputs, a segment at a time.
 
-    `sharp` carries √(K1 K2) - c from layer to layer, which costs time and is wanted where the averages change quickly
-    near ρ = ±1.
+    A call a segment, because the compiler vectorizes sums over terms only where no loop is around them, and equal
+    segments are one program.
     """
-    form = form_of(act)
-    later = Rates(*(value[1:] for value in rates))
-    if not later.C_b.size:
-        return pair.c, Theta
-    assert form is not None
-
-    def layer(state, inputs):
-        pair, Theta = state
-        rates, (s1, old1, r1), (s2, old2, r2) = inputs
-        pair = pair if sharp else between(old1, old2, pair, old1 * old2 - pair)
-        pair, Theta = next_pair(rates, by_form(form, pair), Theta, s1, s2, r1, r2)
-        return (pair if sharp else pair.c, Theta), None
-
-    sides = [(side.s, side.r[:-1], side.r[1:]) for side in (side1, side2)]
-    last: Any = pair if sharp else pair.c
-    (last, Theta), _ = lax.scan(layer, (last, Theta), (later, *sides))
-    return last.c if sharp else last, Theta
+    values = (stage.K1, stage.K2, stage.c, stage.Theta, stage.mean1, stage.mean2, stage.gain)
+    kind, mixed = stage.kind, stage.mixed
+    for segment, averagers in parts:
+        *values, kind, mixed = _unpacked(*_segment(segment, averagers, tuple(values), kind, mixed))
+    return values[2], values[3] if values[6] is None else values[3] + values[6] * values[2]
 
 
-def by_quadrature(
-    act: Activation, rho: np.ndarray, K1: np.ndarray, K2: np.ndarray, Theta: np.ndarray, rates: Rates
-) -> tuple[np.ndarray, np.ndarray]:
-    """K and Θ of the output layer, a layer at a time with pair averages that refine themselves.
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _segment(segment: Any, averagers: Any, values: tuple, kind: Any, mixed: bool) -> Any:
+    K1, K2, c, Theta, mean1, mean2, gain = values
+    stage = between(K1, K2, c, Theta, mean1=mean1, mean2=mean2, gain=gain, kind=kind, mixed=mixed)
+    found = passed(segment, stage, InOrder(averagers))
+    return (
+        _Static(found.kind),
+        _Static(found.mixed),
+        (
+            found.K1,
+            found.K2,
+            found.c,
+            found.Theta,
+            found.mean1,
+            found.mean2,
+            found.gain,
+        ),
+    )
 
-    ρ and Θ are those of layer 1, of shape (n1, n2); K1 and K2 are variances of all layers, (L, n).
-    """
-    c = rho * np.sqrt(np.outer(K1[0], K2[0]))
-    for l in range(1, len(K1)):
-        square, slope = (pair(act, K1[l - 1][:, None], K2[l - 1][None, :], rho, order=n) for n in (0, 1))
-        Theta = rates.lambda_b[l] + rates.lambda_W[l] * square + rates.C_W[l] * Theta * slope
-        c = rates.C_b[l] + rates.C_W[l] * square
-        scale = np.sqrt(np.outer(K1[l], K2[l]))
-        rho = np.clip(np.divide(c, scale, out=np.zeros_like(c), where=scale > 0), -1, 1)
-    return c, Theta
+
+@jax.tree_util.register_static
+class _Static:
+    # A fact about the program that goes through its outputs.
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _unpacked(kind: _Static, mixed: _Static, values: tuple) -> tuple:
+    return (*values, kind.value, mixed.value)
+
+
+def by_quadrature(parts: Parts, stage: Stage) -> tuple[np.ndarray, np.ndarray]:
+    """K and Θ of the outputs in NumPy, with pair averages that refine themselves."""
+    for segment, averagers in parts:
+        stage = passed(segment, stage, InOrder(averagers))
+    return np.asarray(stage.c), np.asarray(mean_theta(stage))

@@ -1,0 +1,93 @@
+"""A network as runs of equal segments, so that a deep one compiles no longer than a shallow one."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ._block import Block
+from ._dense import Dense
+from ._residual import Residual
+from ._stage import Stage
+
+Segment = tuple[Block, ...]
+
+
+def segments(blocks: Sequence[Block]) -> list[Segment]:
+    """The blocks cut after each one that holds weights; widths, which kernels do not depend on, are all 1."""
+    found: list[Segment] = []
+    current: list[Block] = []
+    for block in blocks:
+        current.append(_sizeless(block))
+        if block.weighs:
+            found.append(tuple(current))
+            current = []
+    return [*found, tuple(current)] if current else found
+
+
+def _sizeless(block: Block) -> Block:
+    # Equal but for their widths, two blocks have the same program.
+    if isinstance(block, Dense):
+        return Dense(1, C_b=block.C_b, C_W=block.C_W, lambda_b=block.lambda_b, lambda_W=block.lambda_W)
+    if isinstance(block, Residual):
+        skip = _sizeless(block.skip) if isinstance(block.skip, Dense) else block.skip
+        return Residual(*map(_sizeless, block.branch), skip=skip)
+    return block
+
+
+def along(
+    parts: Sequence[tuple[Segment, Any]],
+    stage: Stage,
+    step: Callable[[Segment, Any, Stage], Stage],
+    *,
+    first: bool = True,
+) -> Stage:
+    """The stage after all segments, each with data of its own; a run of equal ones is a loop of the compiled program.
+
+    `step(segment, data, stage)` gives the next stage. `first` says that the stage is that of inputs, which is another
+    kind than what follows.
+    """
+    for group in _runs(parts, first):
+        stage = _plain(stage)
+        if len(group) == 1:
+            stage = step(*group[0], stage)
+            continue
+        stacked = jax.tree.map(functools.partial(_stacked, stage.c.dtype), *group)
+
+        def body(stage, part):
+            return _plain(step(*part, stage)), None
+
+        # What the first step broadcasts, such as variances that come without an axis, has its shape from then on.
+        shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], group[0], stage)
+        stage = jax.tree.map(lambda leaf, shape: jnp.broadcast_to(leaf, shape.shape).astype(shape.dtype), stage, shapes)
+        stage = lax.scan(body, stage, stacked)[0]
+    return stage
+
+
+def _stacked(dtype: Any, *leaves: Any) -> Any:
+    return jnp.stack([leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf, dtype) for leaf in leaves])
+
+
+def _plain(stage: Stage) -> Stage:
+    # What a later segment may not look at.
+    return stage.replace(before=None, activation=None, fresh=False)
+
+
+def _runs(parts: Sequence[tuple[Segment, Any]], first: bool) -> list[list[tuple[Segment, Any]]]:
+    groups: list[list[tuple[Segment, Any]]] = []
+    for part in parts:
+        if groups and _looks(part) == _looks(groups[-1][-1]):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    if first and groups and groups[0][1:]:
+        groups[:1] = [groups[0][:1], groups[0][1:]]
+    return groups
+
+
+def _looks(part: tuple[Segment, Any]) -> Any:
+    return jax.tree.structure(part), [np.shape(leaf) for leaf in jax.tree.leaves(part)]
