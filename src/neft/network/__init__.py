@@ -15,6 +15,7 @@ from ._residual import Residual as Residual
 from ._runs import along as along
 from ._runs import segments as segments
 from ._stage import Stage as Stage
+from ._stage import at_least_zero as at_least_zero
 from ._stage import between as between
 from ._stage import itself as itself
 from ._stage import mean_theta as mean_theta

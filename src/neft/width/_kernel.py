@@ -18,7 +18,7 @@ from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
 from ._kernel_own import Occurrence, Own, averages, own
 from ._kernel_pairs import Kernel, refuse_jumps
-from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, products
+from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, nearness, products
 from ._tilt import tilt_of
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
@@ -111,6 +111,7 @@ class _Job:
         self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
         self.segments = segments(net.blocks)
+        self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
         self.counts = _counts(net, self.segments)
         self.reaches = self._reaches() if self.expanded else ()
         longest = max(len(self.x1), len(self.x2))
@@ -119,7 +120,7 @@ class _Job:
         terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
         per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
         kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
-        self._inputs, self._oriented = kept(self._prepared), kept(self._facing)
+        self._inputs, self._oriented, self._ends = map(kept, (self._prepared, self._facing, self._sizes))
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -193,10 +194,14 @@ class _Job:
     def _prepared(self, which: int, start: int, stop: int) -> Any:
         return jnp.asarray((self.x1, self.x2)[which][self._where(start, stop)].astype(self.products, copy=False))
 
+    def _sizes(self, which: int, start: int, stop: int) -> tuple[Any, ...]:
+        # |x|²/n_0 and the means of x.
+        return tuple(jnp.asarray(value[self._where(start, stop)], self.products) for value in self.ends[which])
+
     def _facing(self, which: int, start: int, stop: int, terms: int, column: bool) -> list[Part]:
         # What a block of inputs has at each activation, standing along rows or columns.
         found = self._parts(which, self._where(start, stop), terms)
-        return jax.tree.map(lambda value: value[..., None, :] if column else value[..., :, None], found)
+        return jax.tree.map(lambda value: jnp.asarray(value[..., None, :] if column else value[..., :, None]), found)
 
     def _parts(self, which: int, where: np.ndarray, terms: int) -> list[Part]:
         found = []
@@ -225,7 +230,7 @@ class _Job:
             else:
                 averagers.append(ByForm(occurrence.act, first, second))
         parts = []
-        for segment, count in zip(self.segments, self.counts):
+        for segment, count in zip(self.segments if self.quadrature else self.programs, self.counts):
             parts.append((segment, tuple(averagers[:count])))
             averagers = averagers[count:]
         return parts
@@ -235,13 +240,10 @@ class _Job:
         gram = products(self._inputs(*one), self._inputs(*two))
         real = slice(row.stop - row.start), slice(column.stop - column.start)
         exact = self.kinked and self.dtype == np.float64
-        near = self._nearness(np.asarray(gram)[real], row, column, own) if exact or self.expanded else np.empty((0, 0))
+        near = self._nearness(gram, one, two, own) if exact or self.expanded else np.empty((0, 0))
         if self.expanded:
             return self._expanded(np.asarray(gram), near, one, two)
-        ends = tuple(
-            tuple(jnp.asarray(value[self._where(start, stop)], gram.dtype) for value in self.ends[which])
-            for which, start, stop in (one, two)
-        )
+        ends = tuple(self._ends(*side) for side in (one, two))
         sides = [self._oriented(*side, 0, column) for side, column in ((one, False), (two, True))]
         made = by_forms(self._averaged(*sides), gram, ends, sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
@@ -255,18 +257,14 @@ class _Job:
                 values[n] = np.asarray(better)[real[1]]
         return found
 
-    def _nearness(self, gram: np.ndarray, row: slice, column: slice, own: bool) -> np.ndarray:
+    def _nearness(self, gram: Any, one: Any, two: Any, own: bool) -> np.ndarray:
         # 1 - |ρ| at the first Gaussian stage.
-        first = self.owns[0].K[0, row], self.owns[1].K[0, column]
-        if self.counts[0]:
-            first = self.ends[0][0][row], self.ends[1][0][column]
-        else:
-            means = self.ends[0][1][row, None], self.ends[1][1][None, column]
-            K1, K2 = self.ends[0][0][row, None], self.ends[1][0][None, column]
-            stage = passed(self.segments[0], entering(gram.astype(float), K1, K2, *means), InOrder(()))
-            gram = np.asarray(stage.c)
-        near = np.maximum(1 - np.abs(gram / positive(root(first[0][:, None]) * root(first[1][None, :]))), 0)
+        first = None if self.counts[0] else self.programs[0]
+        near = np.asarray(nearness(first, gram, self._ends(*one), self._ends(*two)))[
+            : one[2] - one[1], : two[2] - two[1]
+        ]
         if own:
+            near = near.copy()
             # These are done by themselves.
             np.fill_diagonal(near, 2.0)
         return near

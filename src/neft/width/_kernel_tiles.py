@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ..network import Stage, along, between, mean_theta, of_inputs, passed
+from ..network import Stage, along, at_least_zero, between, mean_theta, of_inputs, passed, positive, root
 from ._kernel_engines import InOrder
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
@@ -26,6 +26,17 @@ def products(x1: Array, x2: Array) -> Array:
 def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
     """The stage of inputs of these products, mean squares and means, which broadcast."""
     return between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
+
+
+@jax.jit
+def nearness(first: Any, gram: Array, ends1: tuple[Any, Any], ends2: tuple[Any, Any]) -> Array:
+    """1 - |ρ| of a block of pairs after the first segment, or of the inputs without one."""
+    (K1, mean1), (K2, mean2) = ends1, ends2
+    stage = entering(gram, K1[:, None], K2[None, :], mean1[:, None], mean2[None, :])
+    if first is not None:
+        stage = passed(first, stage, InOrder(()))
+    rho = stage.c / positive(root(stage.K1) * root(stage.K2))
+    return at_least_zero(1 - abs(rho)).astype(gram.dtype)
 
 
 @functools.partial(jax.jit, static_argnames=("sharp", "dtype"))
@@ -69,9 +80,13 @@ def _with_rows(averagers: Any, leaves: list[Array]) -> Any:
 
 def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
     def step(segment, averagers, stage):
-        if not sharp and stage.kind == "gaussian":
+        if stage.kind != "gaussian":
+            return passed(segment, stage, InOrder(averagers))
+        if not sharp:
             stage = between(stage.K1, stage.K2, stage.c, stage.Theta, gain=stage.gain, mixed=stage.mixed)
-        return passed(segment, stage, InOrder(averagers))
+        found = passed(segment, stage, InOrder(averagers))
+        # Beyond the first weights nothing with a kink is opposite but for rounding, so √(K1 K2) + c has its digits.
+        return found.replace(total=at_least_zero(root(found.K1) * root(found.K2) + found.c))
 
     def cast(stage):
         return jax.tree.map(lambda leaf: leaf.astype(dtype), stage)
