@@ -13,12 +13,12 @@ from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import MLP, infinite_width
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
 from ._forward import kernels
-from ._means import Known, corrections, infinite_width, known_averages
+from ._means import Known, corrections, known_averages
 
 _ROUNDING = 10
 """Roundings of the networks' dtype that a value may be off by; it counts where draws do not differ by more."""

@@ -16,7 +16,6 @@ from jaxtyping import Array, Float
 
 from .._activation import Activation
 from .._quadrature import rule
-from ..gaussian import Powers, moment, pair
 from ..network import MLP
 
 
@@ -34,36 +33,6 @@ class Known(NamedTuple):
 
     single: Averages
     pairs: Averages
-
-
-def infinite_width(net: MLP, x: np.ndarray, *, slopes: bool) -> tuple[np.ndarray, np.ndarray]:
-    """K and Θ of all layers, (L, N, N), for inputs (N, n_0); without `slopes` Θ is not that of the network."""
-    gram = x @ x.T / net.widths[0]
-    Ks, Thetas = [net.C_b[0] + net.C_W[0] * gram], [net.lambda_b[0] + net.lambda_W[0] * gram]
-    for l in range(1, net.depth):
-        K = Ks[-1]
-        # Beyond this, squares and fourth powers of preactivations leave the range of numbers.
-        if not (np.abs(K) < 1e70).all():
-            raise ValueError(
-                f"K overflows at layer {l}, so nothing beyond it is defined: lower C_W or C_b, or the depth."
-            )
-        square = _pairs(net.activation, K, 0)
-        slope = _pairs(net.activation, K, 1) if slopes else 0.0
-        Thetas.append(net.lambda_b[l] + net.lambda_W[l] * square + net.C_W[l] * Thetas[-1] * slope)
-        Ks.append(net.C_b[l] + net.C_W[l] * square)
-    return np.stack(Ks), np.stack(Thetas)
-
-
-def _pairs(act: Activation, K: np.ndarray, order: int) -> np.ndarray:
-    # ⟨σσ⟩ or ⟨σ'σ'⟩ of all samples: one variable on the diagonal, two of them off it.
-    variance, (rows, columns) = np.diagonal(K), np.triu_indices(len(K), 1)
-    found = np.diag(np.asarray(moment(act, Powers(s1=2) if order else Powers(s=2), variance)))
-    if len(rows):
-        scale = np.sqrt(variance[rows] * variance[columns])
-        rho = np.divide(K[rows, columns], scale, out=np.zeros_like(scale), where=scale > 0)
-        found[rows, columns] = pair(act, variance[rows], variance[columns], np.clip(rho, -1, 1), order=order)
-        found[columns, rows] = found[rows, columns]
-    return found
 
 
 def corrections(

@@ -6,7 +6,9 @@ from ._block import Means as Means
 from ._chain import passed as passed
 from ._dense import Dense as Dense
 from ._dense import Layer as Layer
+from ._infinite import infinite_width as infinite_width
 from ._mlp import MLP as MLP
+from ._mlp import plain as plain
 from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
@@ -23,3 +25,4 @@ from ._stage import multiplied as multiplied
 from ._stage import of_inputs as of_inputs
 from ._stage import positive as positive
 from ._stage import root as root
+from ._tilt import tilt_of as tilt_of

@@ -41,10 +41,10 @@ class MLP(Network):
         widths: Sequence[int],
         activation: "str | Activation | Callable[[Any], Any]" = "tanh",
         *,
-        C_b: float | Sequence[float] = 0.0,
-        C_W: float | Sequence[float] = 1.0,
-        lambda_b: float | Sequence[float] = 1.0,
-        lambda_W: float | Sequence[float] = 1.0,
+        C_b: Any = 0.0,
+        C_W: Any = 1.0,
+        lambda_b: Any = 1.0,
+        lambda_W: Any = 1.0,
     ) -> None:
         widths = _widths(widths)
         sigma = Nonlinearity(_activation(activation))
@@ -129,6 +129,27 @@ class MLP(Network):
             raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
             raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.widths[0]} entries.")
+
+
+def plain(net: Network) -> MLP | None:
+    """The network as a multilayer perceptron where it is one: dense blocks with one activation between them.
+
+    >>> plain(Network(3, [Dense(8), "relu", Dense(2)])).activation.name
+    'relu'
+    >>> plain(Network(3, [Dense(8), Dense(2)])) is None
+    True
+    """
+    if isinstance(net, MLP):
+        return net
+    dense, between = net.blocks[::2], net.blocks[1::2]
+    kinds = [block for block in between if isinstance(block, Nonlinearity)]
+    if len(net.blocks) % 2 == 0 or len(kinds) < len(between) or len({block.activation for block in kinds}) > 1:
+        return None
+    layers = [block for block in dense if isinstance(block, Dense)]
+    if len(layers) < len(dense):
+        return None
+    given = {name: [getattr(block, name) for block in layers] for name in HYPER}
+    return MLP((net.inputs, *(block.width for block in layers)), kinds[0].activation if kinds else "linear", **given)
 
 
 def _widths(values: Sequence[int]) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -38,7 +38,7 @@ class Network(eqx.Module):
     inputs: int = eqx.field(static=True)
     blocks: tuple[Block, ...]
 
-    def __init__(self, inputs: int, blocks: "Iterable[Block | str | Activation | Callable[[Any], Any]]") -> None:
+    def __init__(self, inputs: int, blocks: Iterable[Any]) -> None:
         if isinstance(blocks, str | Block) or not isinstance(blocks, Iterable):
             raise ValueError(f"blocks is {blocks!r}, but must be a list of blocks.")
         self.inputs = _check.integer("inputs", inputs, at_least=1)

@@ -1,5 +1,6 @@
 """An activation between blocks."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -78,6 +79,8 @@ class Nonlinearity(Block):
         return f"Nonlinearity({', '.join(repr(part.name) for part in self.parts)})"
 
 
+# Cached, so that equal compositions are one function and compiled code is found again.
+@functools.lru_cache(maxsize=64)
 def _composed(parts: tuple[Activation, ...]) -> Activation:
     def composed(z):
         for part in parts:

@@ -59,7 +59,8 @@ def along(
         stacked = jax.tree.map(functools.partial(_stacked, stage.c.dtype), *group)
 
         def body(stage, part):
-            return _plain(step(*part, stage)), None
+            segment, data = part
+            return _plain(step(segment, data, stage)), None
 
         # What the first step broadcasts, such as variances that come without an axis, has its shape from then on.
         shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], group[0], stage)

@@ -14,14 +14,16 @@ from jaxtyping import Array, Float
 
 from .._blocks import block_size, blocks
 from .._flat import Flat, Model, directional_derivative, flat, samples
-from ..network import MLP
+from ..network import Network
 
 
-def dntk(f: Model | MLP, params: Any, x: Any, *, rates: Any = None) -> Float[Array, "N N N O O O"]:
+def dntk(f: Model | Network, params: Any, x: Any, *, rates: Any = None) -> Float[Array, "N N N O O O"]:
     """dH_{ijk}(a, b, c) = Σ λλ d²z_i(a)/dθ₁dθ₂ dz_j(b)/dθ₁ dz_k(c)/dθ₂ (docs/theory/width, eq. 6).
 
     Axes are (a, b, c, i, j, k). Arguments as in `ntk`. The result holds (N·O)³ numbers; for larger models contract with
     `products`.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 4, 1))
     >>> dntk(net, net.init(jax.random.key(0)), jnp.ones((3, 2))).shape
@@ -32,12 +34,14 @@ def dntk(f: Model | MLP, params: Any, x: Any, *, rates: Any = None) -> Float[Arr
 
 
 def ddntk(
-    f: Model | MLP, params: Any, x: Any, *, rates: Any = None
+    f: Model | Network, params: Any, x: Any, *, rates: Any = None
 ) -> tuple[Float[Array, "N N N N O O O O"], Float[Array, "N N N N O O O O"]]:
     """Both ddNTKs, axes samples first, in the order of their definitions (docs/theory/width, eqs. 7-8).
 
     I_{ijkl}(a, b, c, d) = Σ λλλ d³z_i(a)/dθ₁dθ₂dθ₃ dz_j(b)/dθ₁ dz_k(c)/dθ₂ dz_l(d)/dθ₃ and
     II_{ijkl}(a, b, c, d) = Σ λλλ d²z_i(a)/dθ₁dθ₂ d²z_j(b)/dθ₁dθ₃ dz_k(c)/dθ₂ dz_l(d)/dθ₃.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 4, 1))
     >>> [part.shape for part in ddntk(net, net.init(jax.random.key(0)), jnp.ones((1, 2)))]
@@ -48,7 +52,7 @@ def ddntk(
     return first, _samples_first(_second(model, x, v), len(x))
 
 
-def _gradients(f: Model | MLP, params: Any, x: Any, rates: Any) -> tuple[Flat, Array, Array]:
+def _gradients(f: Model | Network, params: Any, x: Any, rates: Any) -> tuple[Flat, Array, Array]:
     model, x = flat(f, params, rates), samples("x", x)
     jacobian = jax.jit(jax.jacrev(model.z))(model.theta, x)
     return model, x, jacobian.reshape(-1, len(model.theta)) * model.rates[None, :]

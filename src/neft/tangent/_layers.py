@@ -1,4 +1,4 @@
-"""The NTK of an MLP through its layers: gradients are outer products, so no Jacobian is ever formed."""
+"""The NTK of an MLP through its layers: gradients are outer products, so no Jacobian is formed."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._flat import per_leaf
-from ..network import MLP
+from ..network import MLP, Network, plain
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
@@ -50,13 +50,37 @@ def layer_ntk(
 
 
 def mlp_ntk(
-    net: MLP, params: Any, x1: Float[Array, "N1 n_0"], x2: Float[Array, "N2 n_0"] | None = None, *, trace: bool = False
+    net: Network,
+    params: Any,
+    x1: Float[Array, "N1 n_0"],
+    x2: Float[Array, "N2 n_0"] | None = None,
+    *,
+    trace: bool = False,
 ) -> Float[Array, "N1 N2 *outputs"]:
     """What `ntk` gives for a network with its own learning rates, as a pure function to compile, map or differentiate.
+
+    A multilayer perceptron goes through its layers, any other network by its Jacobians.
 
     >>> net = MLP(widths=(3, 8, 2))
     >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
     (5, 5, 2, 2)
     """
-    first = signals(net, params, x1)
+    chain = plain(net)
+    if chain is None:
+        return _by_jacobians(net, params, x1, x1 if x2 is None else x2, trace)
+    net, first = chain, signals(chain, params, x1)
     return layer_ntk(net.rates(), first, first if x2 is None else signals(net, params, x2), trace)
+
+
+def _by_jacobians(net: Network, params: Any, x1: Array, x2: Array, trace: bool) -> Array:
+    rates = jax.tree.leaves(net.rates())
+
+    def jacobian(x):
+        one = jax.jacrev(lambda params, x: net.apply(params, x[None])[0])
+        leaves = jax.tree.leaves(jax.vmap(one, (None, 0))(params, x))
+        return [leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves]
+
+    total: Any = 0.0
+    for rate, first, second in zip(rates, jacobian(x1), jacobian(x2), strict=True):
+        total = total + rate * jnp.einsum("aip,bip->ab" if trace else "aip,bjp->abij", first, second)
+    return total

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from .._blocks import BUDGET, block_size, tiles
 from .._flat import Flat, Model, flat, per_leaf, samples, split
 from .._promote import common_dtype
-from ..network import MLP
+from ..network import MLP, Network
 from ._layers import layer_ntk, layered, signals
 
 _SAMPLES = 64
@@ -22,7 +22,7 @@ _SAMPLES = 64
 
 
 def ntk(
-    f: Model | MLP, params: Any, x1: Any, x2: Any = None, *, rates: Any = None, trace: bool = False
+    f: Model | Network, params: Any, x1: Any, x2: Any = None, *, rates: Any = None, trace: bool = False
 ) -> Float[Array, "N1 N2 O O"] | Float[Array, "N1 N2"]:
     """H_ij(x1, x2) = Σ_θ λ_θ ∂z_i(x1)/∂θ ∂z_j(x2)/∂θ for all pairs of inputs (docs/theory/width, eq. 5).
 
@@ -67,7 +67,7 @@ class _Outputs(NamedTuple):
 
 
 def _step(
-    f: Model | MLP, params: Any, rates: Any, x: Array, trace: bool
+    f: Model | Network, params: Any, rates: Any, x: Array, trace: bool
 ) -> tuple[Callable[[Array, Array], Array], _Outputs]:
     through = layered(f, rates, params)
     if through is not None:
@@ -106,7 +106,7 @@ def _by_layers(net: MLP, params: Any, rates: Any, x1: Array, x2: Array, trace: b
 
 
 @eqx.filter_jit
-def _by_products(f: Model | MLP, params: Any, rates: Any, x1: Array, x2: Array) -> Array:
+def _by_products(f: Model | Network, params: Any, rates: Any, x1: Array, x2: Array) -> Array:
     # Each gradient of an output at one input, pushed forward at all others: 4 N²OP operations for P parameters, where
     # contracting Jacobians takes 2 N²O²P. One gradient at a time, in the parameters' own shapes: it is as large as they
     # are, and several at once, or a vector made of one, would go through memory again and again.
@@ -125,7 +125,7 @@ def _by_products(f: Model | MLP, params: Any, rates: Any, x1: Array, x2: Array) 
 
 
 @eqx.filter_jit
-def _by_jacobians(f: Model | MLP, params: Any, rates: Array, x1: Array, x2: Array, trace: bool) -> Array:
+def _by_jacobians(f: Model | Network, params: Any, rates: Array, x1: Array, x2: Array, trace: bool) -> Array:
     model = flat(f, params)
 
     def jacobian(x):

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._flat import Model, directional_derivative, flat, samples
-from ..network import MLP
+from ..network import Network
 
 
 def products(
-    f: Model | MLP, params: Any, x: Any, vectors: Sequence[Any], *, at: Any = None, rates: Any = None
+    f: Model | Network, params: Any, x: Any, vectors: Sequence[Any], *, at: Any = None, rates: Any = None
 ) -> Float[Array, "M O"]:
     """Hε₁, dHε₁ε₂ or the first ddNTK ε₁ε₂ε₃, for one, two or three vectors ε of shape (N, O) over the inputs x.
 
@@ -27,6 +27,8 @@ def products(
         vectors: one to three arrays of shape (N, O).
         at: inputs at which the result is wanted, shape (M, …); x by default.
         rates: learning rates, as in `ntk`.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 4, 1))
     >>> products(net, net.init(jax.random.key(0)), jnp.ones((3, 2)), [jnp.ones((3, 1))]).shape

@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool
 
-from ..network import MLP
+from ..network import Network
 from ..tangent import mlp_ntk
 from ._loss import Loss, slope
 
@@ -18,14 +18,14 @@ _MOST_STEPS = 1 << 14
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
-def drawn(net: MLP, key: Array, index: Array, *, dtype: Any) -> Any:
+def drawn(net: Network, key: Array, index: Array, *, dtype: Any) -> Any:
     """Parameters of the draws of an index, on a first axis; draw i depends on (key, i) alone."""
     return jax.vmap(lambda i: net.init(jax.random.fold_in(key, i), dtype=dtype))(index)
 
 
 @functools.partial(jax.jit, static_argnums=1)
 def by_steps(
-    net: MLP, loss: Loss, params: Any, x: Array, y: Array, steps: Array, learning_rate: Array
+    net: Network, loss: Loss, params: Any, x: Array, y: Array, steps: Array, learning_rate: Array
 ) -> tuple[Any, Bool[Array, " draws"]]:
     """The networks after `steps` steps θ ← θ - η λ dL/dθ, all in one loop."""
     rates = net.rates()
@@ -40,7 +40,7 @@ def by_steps(
 
 @functools.partial(jax.jit, static_argnums=1)
 def by_flow(
-    net: MLP, loss: Loss, params: Any, x: Array, y: Array, time: Array, tolerance: Array, near: Array
+    net: Network, loss: Loss, params: Any, x: Array, y: Array, time: Array, tolerance: Array, near: Array
 ) -> tuple[Any, Bool[Array, " draws"]]:
     """The networks that dθ/dt = -λ dL/dθ takes to `time`, or to where |dL/dz| < near at all training inputs.
 
@@ -89,7 +89,7 @@ class Outputs(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames="kernel")
-def outputs(net: MLP, params: Any, x: Array, x_test: Array, *, kernel: bool) -> Any:
+def outputs(net: Network, params: Any, x: Array, x_test: Array, *, kernel: bool) -> Any:
     """The `Outputs` of a block of networks."""
     every = jnp.concatenate([x, x_test])
 

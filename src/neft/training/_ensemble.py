@@ -15,7 +15,7 @@ from .._blocks import block_size, blocks
 from .._files import writing
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP
+from ..network import Network
 from ._descend import by_flow, by_steps, completed, drawn, outputs
 from ._kernels import digest, inputs
 from ._loss import Loss, chosen, prepared, square
@@ -70,7 +70,7 @@ class TrainedEnsemble(Result):
 
 
 def ensemble(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -105,6 +105,8 @@ def ensemble(
         dtype: float32 or float64, that of x_train by default.
         folder: where finished blocks of networks are kept, each file whole or not at all; a run with the same arguments
             resumes from them.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 1))
     >>> found = ensemble(net, np.eye(2), [0.5, -0.5], draws=4, key=jax.random.key(0), steps=500, learning_rate=0.5)
@@ -156,7 +158,7 @@ def _plan(plan: Schedule, loss: Loss) -> Schedule:
     return plan
 
 
-def _bytes_per_draw(net: MLP, N: int, M: int, plan: Schedule) -> float:
+def _bytes_per_draw(net: Network, N: int, M: int, plan: Schedule) -> float:
     # Parameters with the stages of a step, preactivations, and the kernels of the last step.
     signals = sum(net.widths) * (N + M) * (4 + 2 * net.widths[-1] * plan.converged)
     kernels = 3 * (N + M) * N * net.widths[-1] ** 2 * plan.converged
@@ -164,7 +166,7 @@ def _bytes_per_draw(net: MLP, N: int, M: int, plan: Schedule) -> float:
 
 
 def _trained(
-    net: MLP,
+    net: Network,
     loss: Loss,
     plan: Schedule,
     x: np.ndarray,

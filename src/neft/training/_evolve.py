@@ -12,7 +12,7 @@ from .._flat import Model, flat
 from .._precision import float64
 from .._result import Made, Result, result
 from .._warn import warn
-from ..network import MLP
+from ..network import Network
 from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
 from ._hierarchy import Hierarchy, hierarchy
 from ._kernels import targets
@@ -55,7 +55,7 @@ class Evolution(Result):
 
 @float64
 def evolve(
-    f: Model | MLP,
+    f: Model | Network,
     params: Any,
     x_train: Any,
     y_train: Any,
@@ -78,16 +78,18 @@ def evolve(
     say so.
 
     Args:
-        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or an MLP.
+        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or a network.
         params: its parameters, any pytree; its arrays of real numbers are trained.
         x_train: training inputs, shape (N, …).
         y_train: targets, shape (N, O), or (N,) for one output.
         x_test: inputs to predict, shape (N_test, …); the training inputs by default.
         order: 1, 2 or 3.
         time: how long gradient flow lasts, a number or a list; to its end by default.
-        rates: learning rates, a tree like `params` or one number; those of an MLP, else 1, by default.
+        rates: learning rates, a tree like `params` or one number; those of a network, else 1, by default.
         steps: number of steps of gradient descent, or a list of numbers, in place of a time.
         learning_rate: η, the size of a step, at most 2 over the largest eigenvalue of H.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 64, 1), activation="tanh")
     >>> found = evolve(net, net.init(jax.random.key(0)), [[1.0, 0.0], [0.0, 1.0]], [0.5, -0.5], order=1)
@@ -97,7 +99,7 @@ def evolve(
     order = _check.integer("order", order, at_least=1, at_most=3)
     plan = schedule(time, steps, learning_rate)
     params = jax.tree.map(_double, params)
-    if rates is None and isinstance(f, MLP):
+    if rates is None and isinstance(f, Network):
         rates = f.rates()
     x = _inputs("x_train", x_train)
     count = len(x)
@@ -135,7 +137,10 @@ def evolve(
     if reason is not None:
         message = f"training at order {order} did not get to its end: {reason}."
         warn(message, ConvergenceWarning)
-    specification = {"f": f.to_dict() if isinstance(f, MLP) else getattr(f, "__name__", "a function"), "order": order}
+    specification = {
+        "f": f.to_dict() if isinstance(f, Network) else getattr(f, "__name__", "a function"),
+        "order": order,
+    }
     specification |= {"x_train": np.asarray(x[:count]), "y_train": y, "x_test": np.asarray(x[count:])}
     return Evolution(
         train=outputs_of(found.z, False),

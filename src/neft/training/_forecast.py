@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP
+from ..network import Network
 from ._ensemble import TrainedEnsemble, ensemble
 from ._kernels import inputs, targets
 from ._predict import predict
@@ -60,7 +60,7 @@ class Forecast(Result):
 
 
 def forecast(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any,
@@ -74,6 +74,8 @@ def forecast(
     dtype: Any = np.float32,
 ) -> Forecast:
     """What `predict` says, beside `draws` networks that are trained the same way (at least 2, or none).
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(1, 16, 1), activation="erf", C_b=0.3)
     >>> forecast(net, [[-1.0], [1.0]], [0.0, 1.0], [[0.0]]).mean.shape
@@ -101,7 +103,7 @@ def forecast(
         y_train=y_train,
         x_test=x_test,
         widths=net.widths,
-        activation=net.activation.name,
+        activation=", ".join(act.name for act in net.activations),
         order=order,
         made=Made.by("neft.training.forecast", specification=specification, key=key if draws else None),
     )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._flat import Model, directional_derivative, flat
-from ..network import MLP
+from ..network import Network
 from ..tangent import ddntk, dntk, ntk
 
 
@@ -26,7 +26,7 @@ class Hierarchy(NamedTuple):
     III: Float[Array, "M M A A"] | None = None
 
 
-def hierarchy(f: Model | MLP, params: Any, x: Array, train: int, order: int, rates: Any = None) -> Hierarchy:
+def hierarchy(f: Model | Network, params: Any, x: Array, train: int, order: int, rates: Any = None) -> Hierarchy:
     """The hierarchy of one network by `neft.tangent`, in blocks, with the first `train` of the samples x trained on."""
     z = flat(f, params).z(flat(f, params).theta, x)
     M, A = z.size, train * z.shape[1]
@@ -46,8 +46,10 @@ def hierarchy(f: Model | MLP, params: Any, x: Array, train: int, order: int, rat
     return Hierarchy(z.ravel(), H, dH, *(part[:, :, :A, :A] for part in (first, second, III)))
 
 
-def drawn(f: Model | MLP, params: Any, x: Array, train: int, order: int, rates: Any = None) -> Hierarchy:
+def drawn(f: Model | Network, params: Any, x: Array, train: int, order: int, rates: Any = None) -> Hierarchy:
     """The same as one pure function, to compile and to map over draws; its memory grows with M² times the parameters.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 4, 1))
     >>> one = lambda key: drawn(net, net.init(key), jnp.ones((3, 2)), 2, 3, net.rates())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _check, width
-from ..network import MLP
+from ..network import Network
 
 
 class Blocks(NamedTuple):
@@ -23,7 +23,7 @@ class Blocks(NamedTuple):
     apart: bool
 
 
-def of_network(net: MLP, x_train: np.ndarray, x_test: np.ndarray | None) -> Blocks:
+def of_network(net: Network, x_train: np.ndarray, x_test: np.ndarray | None) -> Blocks:
     """Those of an infinitely wide network; without test inputs the training inputs stand for them."""
     every = x_train if x_test is None else np.concatenate([x_train, x_test])
     return _cut(*width.kernel(net, every), len(x_train))
@@ -69,7 +69,7 @@ def _refuse_negative(name: str, M: np.ndarray, rounding: float) -> None:
         raise ValueError(f"{name} has the eigenvalue {lowest:g}, but a kernel has none below 0.") from None
 
 
-def inputs(net: MLP, name: str, x: Any) -> np.ndarray:
+def inputs(net: Network, name: str, x: Any) -> np.ndarray:
     """At least one input of the network, shape (N, n_0)."""
     x = _check.array(name, x, shape=(None, net.widths[0]))
     if not len(x):

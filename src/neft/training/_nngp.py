@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from .. import _check
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import Network
 from ._kernels import digest, inputs, of_network, square, targets
 from ._linear import CUTOFF, response
 from ._schedule import schedule
@@ -33,7 +33,7 @@ class Posterior(Result):
 
 
 def nngp(
-    net: MLP, x_train: Any, y_train: Any, x_test: Any = None, *, noise: Any = 0.0, cutoff: float = CUTOFF
+    net: Network, x_train: Any, y_train: Any, x_test: Any = None, *, noise: Any = 0.0, cutoff: float = CUTOFF
 ) -> Posterior:
     """The posterior of an infinitely wide network, for targets with Gaussian noise (docs/theory/training, eq. 5).
 
@@ -49,6 +49,8 @@ def nngp(
         x_test: inputs to predict, shape (N_test, n_0); the training inputs by default.
         noise: variance of a target's noise, one number or one for each training input.
         cutoff: eigenvalues below this part of the largest are not trusted.
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(1, 64, 1), activation="erf", C_b=0.5)
     >>> nngp(net, [[0.0], [1.0]], [0.0, 1.0], noise=0.1).mean.shape

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from .. import _check
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import Network, plain
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
 from ._linear import CUTOFF, response
 from ._schedule import Schedule, schedule
@@ -44,7 +44,7 @@ class Prediction(Result):
 
 @overload
 def predict(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -57,7 +57,7 @@ def predict(
 ) -> Prediction: ...
 @overload
 def predict(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -70,7 +70,7 @@ def predict(
 ) -> "FinitePrediction": ...
 @overload
 def predict(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -82,7 +82,7 @@ def predict(
     cutoff: float = CUTOFF,
 ) -> "Prediction | FinitePrediction": ...
 def predict(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -114,6 +114,8 @@ def predict(
         order: 0 for infinite width (a `Prediction`), 1 with the corrections of order 1/width.
         cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted; at order 0 only.
 
+    >>> from neft import MLP
+
     >>> net = MLP(widths=(2, 64, 1), activation="erf", C_b=0.1)
     >>> predict(net, [[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0]).mean.round(6).tolist()
     [[1.0], [-1.0]]
@@ -130,7 +132,12 @@ def predict(
         # The corrections need tensors of four inputs, which nobody waits for who does not ask.
         from ._finite import predict_finite
 
-        return predict_finite(net, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
+        chain = plain(net)
+        if chain is None:
+            raise ValueError(
+                f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}."
+            )
+        return predict_finite(chain, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
     specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
     return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
 

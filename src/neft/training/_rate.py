@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import _check, width
-from ..network import MLP
+from ..network import Network
 from ._kernels import inputs, square
 from ._linear import largest_eigenvalue
 
@@ -24,7 +24,7 @@ def max_learning_rate(net: Any, x_train: Any = None) -> float:
     >>> max_learning_rate([[2.0, 0.0], [0.0, 0.5]])
     1.0
     """
-    if isinstance(net, MLP):
+    if isinstance(net, Network):
         if x_train is None:
             raise ValueError("x_train is missing, but a network's kernel needs its training inputs.")
         Theta = width.kernel(net, inputs(net, "x_train", x_train))[1]

@@ -17,7 +17,7 @@ from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import Network
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
 from ._loss import Loss, chosen, prepared, slope
 from ._schedule import schedule
@@ -58,7 +58,7 @@ class Trajectories(Result):
 
 
 def sample(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -84,6 +84,8 @@ def sample(
         draws: how many networks.
         key: a JAX key; key 0 by default.
         start: z(0) of one draw instead, shape (N + N_test, n_L), training inputs first (without x_test (N, n_L)).
+
+    >>> from neft import MLP
 
     >>> net = MLP(widths=(2, 64, 2), activation="erf", C_b=0.1)
     >>> found = sample(net, [[1.0, 0.0], [0.0, 1.0]], [0, 1], time=[0.0, 5.0], draws=4)

@@ -12,14 +12,13 @@ from .. import _check
 from .._blocks import BUDGET, block_size, blocks
 from .._closed import Pair, form_of
 from .._progress import track
-from ..network import Means, Network, between, itself, passed, positive, root, segments
+from ..network import Means, Network, between, itself, passed, positive, root, segments, tilt_of
 from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
 from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
 from ._kernel_own import Occurrence, Own, averages, own
 from ._kernel_pairs import Kernel, refuse_jumps
 from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, nearness, products
-from ._tilt import tilt_of
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
@@ -113,14 +112,14 @@ class _Job:
         self.segments = segments(net.blocks)
         self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
         self.counts = _counts(net, self.segments)
-        self.reaches = self._reaches() if self.expanded else ()
+        self.reaches = self._reaches() if self.expanded else ((0, 1.0),)
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
         per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
         kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
-        self._inputs, self._oriented, self._ends = map(kept, (self._prepared, self._facing, self._sizes))
+        self._inputs, self._oriented, self._ends = kept(self._prepared), kept(self._facing), kept(self._sizes)
 
     @property
     def identity(self) -> tuple[Any, ...]:

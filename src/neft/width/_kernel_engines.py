@@ -13,9 +13,8 @@ from .._activation import Activation
 from .._closed import form_of
 from .._hermite import broadcast_sum
 from ..gaussian import pair
-from ..network import Means, Stage, positive, root
+from ..network import Means, Stage, positive, root, tilt_of
 from ._kernel_expansion import CHUNK
-from ._tilt import tilt_of
 
 
 class Part(NamedTuple):

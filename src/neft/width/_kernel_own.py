@@ -12,9 +12,8 @@ from jaxtyping import Array
 from .._activation import Activation
 from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
-from ..network import Means, Network, Stage, itself, mean_theta, passed
+from ..network import Means, Network, Stage, itself, mean_theta, passed, tilt_of
 from ._kernel_expansion import over
-from ._tilt import tilt_of
 
 
 class Occurrence(NamedTuple):
@@ -98,7 +97,7 @@ def _averages(act: Activation, K: np.ndarray, *, means: bool, slopes: bool) -> n
 def _compiled(act: Activation, K: Array, means: bool, slopes: bool) -> Array:
     form = form_of(act)
     if form is not None and not means:
-        return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in form[: 1 + slopes]])
+        return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in (form.value, form.derivative)[: 1 + slopes]])
     wanted = [Powers(s=1)] if means else [Powers(s=2), Powers(s1=2)][: 1 + slopes]
     # In pieces, because every variance has nodes of its own.
     return lax.map(lambda k: pure_moments(act, wanted, k), K, batch_size=64).T

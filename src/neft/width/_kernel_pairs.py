@@ -12,8 +12,7 @@ from .._closed import Pair, form_of
 from .._hermite import functions
 from .._promote import common_dtype
 from .._quadrature import PANELS, in_units, unit_rule
-from ..network import Means, Network, Stage, along, of_inputs, passed, root, segments
-from ._tilt import tilt_of
+from ..network import Means, Network, Stage, along, of_inputs, passed, root, segments, tilt_of
 
 
 class Kernel(NamedTuple):
@@ -80,11 +79,12 @@ class _OnePair:
     def pair(self, activation: Activation, stage: Stage) -> Means:
         form, variances = form_of(activation), (stage.K1, stage.K2)
         if form is None:
-            squares = [_diagonal(activation, 0, 0)(K) for K in variances]
-            return Means(*squares, *(_expanded(activation, n, n, self.terms)(*variances, stage.c) for n in (0, 1)))
-        squares = [form.value(Pair.one(K, root(K))) for K in variances]
+            one, two = (_diagonal(activation, 0, 0)(K) for K in variances)
+            square, slope = (_expanded(activation, n, n, self.terms)(*variances, stage.c) for n in (0, 1))
+            return Means(one, two, square, slope)
+        one, two = (form.value(Pair.one(K, root(K))) for K in variances)
         pair = stage.pair
-        return Means(*squares, form.value(pair), form.derivative(pair), form.gap and form.gap(pair))
+        return Means(one, two, form.value(pair), form.derivative(pair), form.gap and form.gap(pair))
 
     def mean(self, activation: Activation, stage: Stage) -> tuple[Array, Array]:
         one, two = (_mean(activation, 0)(K) for K in (stage.K1, stage.K2))

@@ -14,7 +14,7 @@ from .._activation import Activation
 from .._precision import float64
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP
+from ..network import MLP, Dense, Network, Nonlinearity, infinite_width, plain
 from . import _many_inputs
 from ._one_input import Rates, Tensors, flow, present
 
@@ -54,7 +54,7 @@ class Statistics(Result):
             raise AbsentTensor(f"{name} was not computed: only {', '.join(self.tensors)} were asked for.")
         value = self.tensors[name]
         if value is None:
-            raise AbsentTensor(f"{name} does not exist for {self.activation}: {self.reason}.")
+            raise AbsentTensor(f"{name} does not exist for {self.activation or self.widths}: {self.reason}.")
         return value
 
     def _shown(self):
@@ -71,7 +71,7 @@ class Statistics(Result):
 
 
 @float64
-def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: float = 1e-7) -> Statistics:
+def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol: float = 1e-7) -> Statistics:
     """The statistics of an ensemble of networks at initialization, to leading order in 1/width, means to the next one.
 
     Repeated and collinear inputs are ordinary: K is never inverted.
@@ -90,13 +90,16 @@ def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: flo
     (2, 2, 2, 2, 2)
     """
     x = _check.array("x", x)
-    if x.ndim not in (1, 2) or x.shape[-1] != net.widths[0] or not len(x):
+    if x.ndim not in (1, 2) or x.shape[-1] != net.inputs or not len(x):
         raise ValueError(
-            f"x has shape {x.shape}, but must be ({net.widths[0]},) for one input or (N, {net.widths[0]}) for several."
+            f"x has shape {x.shape}, but must be ({net.inputs},) for one input or (N, {net.inputs}) for several."
         )
     asked = _asked(only)
     _check.real("rtol", rtol, above=0.0)
-    exist = present(net.activation)
+    chain = plain(net)
+    if chain is None:
+        return _leading(net, x, asked, only, rtol)
+    net, exist = chain, present(chain.activation)
     if x.ndim == 2 and asked & set(exist) - {"K", "Theta"}:
         _refuse_too_many(len(np.unique(x, axis=0)))
     found = _of_one_input(net, x) if x.ndim == 1 else _of_many_inputs(net, x, asked & set(exist), rtol)
@@ -105,6 +108,28 @@ def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: flo
         widths=net.widths,
         activation=net.activation.name,
         reason=_reason(net.activation) if set(NAMES) - set(exist) else None,
+        made=Made.by(
+            "neft.width.statistics",
+            specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
+            tolerances={"rtol": rtol},
+        ),
+    )
+
+
+def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol: float) -> Statistics:
+    # K and Θ, which every block has; the other tensors have no recursion here.
+    jumps = [act.name for act in net.activations if any(kink.order == 0 for kink in act.kinks)]
+    K, Theta = infinite_width(net, np.atleast_2d(x), slopes=not jumps)
+    found = {"K": K, "Theta": None if jumps else Theta}
+    shaped = {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
+    _check_finite(shaped)
+    other = next(block for block in net.blocks if not isinstance(block, Dense | Nonlinearity))
+    reason = f"{jumps[0]} itself jumps" if jumps else f"{type(other).__name__} has no recursion of it yet"
+    return Statistics(
+        tensors={name: shaped.get(name) for name in NAMES if name in asked},
+        widths=net.widths,
+        activation=", ".join(act.name for act in net.activations),
+        reason=reason,
         made=Made.by(
             "neft.width.statistics",
             specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
