@@ -17,12 +17,4 @@ from ._residual import Residual as Residual
 from ._runs import along as along
 from ._runs import segments as segments
 from ._stage import Stage as Stage
-from ._stage import at_least_zero as at_least_zero
-from ._stage import between as between
-from ._stage import itself as itself
-from ._stage import mean_theta as mean_theta
 from ._stage import multiplied as multiplied
-from ._stage import of_inputs as of_inputs
-from ._stage import positive as positive
-from ._stage import root as root
-from ._tilt import tilt_of as tilt_of

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from .. import _check
 from .._promote import cast, to_rank
 from ._block import Averages, Block, hyperparameter
-from ._stage import Stage, mean_theta, scaled, shifted
+from ._stage import Stage, scaled, shifted
 
 
 class Layer(NamedTuple):
@@ -59,7 +59,7 @@ class Dense(Block):
         C_b, C_W, lambda_b, lambda_W = (
             cast(value, stage.c) for value in (self.C_b, self.C_W, self.lambda_b, self.lambda_W)
         )
-        Theta = lambda_b + lambda_W * stage.c + C_W * mean_theta(stage)
+        Theta = lambda_b + lambda_W * stage.c + C_W * stage.mean_theta
         return shifted(scaled(stage, C_W, Theta), C_b, Theta)
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 
 from .._activation import Activation
+from .._guard import positive, root
+from .._tilt import tilt_of
 from ..gaussian import Powers, moment, pair
 from ._block import Means
 from ._chain import passed
 from ._network import Network
-from ._stage import Stage, mean_theta, of_inputs, positive, root
-from ._tilt import tilt_of
+from ._stage import Stage
+
+_FEW = 2e7  # numbers that the differences of all pairs of inputs may be
 
 
 def infinite_width(net: Network, x: np.ndarray, *, slopes: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -19,17 +22,27 @@ def infinite_width(net: Network, x: np.ndarray, *, slopes: bool = True) -> tuple
     Without `slopes` Θ is not that of the network: where σ itself jumps it has none.
     """
     engine = _Matrices(slopes)
-    stage = of_inputs(x[:, None, :], x[None, :, :])
+    stage = _of_inputs(x)
     Ks, Thetas = [], []
     for block in net.blocks:
         _refuse_overflow(stage.c, len(Ks))
         stage = passed((block,), stage, engine)
         if block.weighs:
             Ks.append(np.asarray(stage.c))
-            Thetas.append(np.asarray(mean_theta(stage)))
+            Thetas.append(np.asarray(stage.mean_theta))
     # What comes after the last weights belongs to the output.
-    Ks[-1], Thetas[-1] = np.asarray(stage.c), np.asarray(mean_theta(stage))
+    Ks[-1], Thetas[-1] = np.asarray(stage.c), np.asarray(stage.mean_theta)
     return np.stack(Ks), np.stack(Thetas)
+
+
+def _of_inputs(x: np.ndarray) -> Stage:
+    if len(x) ** 2 * x.shape[1] < _FEW:
+        return Stage.of_inputs(x[:, None, :], x[None, :, :])
+    # Differences of all pairs would not fit memory.
+    q, mean = (x * x).mean(1), x.mean(1)
+    gram = x @ x.T / x.shape[1]
+    means = {"mean1": mean[:, None], "mean2": mean[None, :]}
+    return Stage.between(q[:, None], q[None, :], gram, 0 * gram, kind="input", **means)
 
 
 def _refuse_overflow(K: np.ndarray, l: int) -> None:

@@ -18,7 +18,7 @@ from ._dense import Dense
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
 from ._residual import Residual
-from ._stage import Stage, itself
+from ._stage import Stage
 
 
 class Network(eqx.Module):
@@ -51,7 +51,7 @@ class Network(eqx.Module):
     def _refuse_what_is_not_gaussian(self) -> None:
         # The step of the kernels says so itself; numbers do not matter here.
         def run(one):
-            return passed(self.blocks, itself(one, one, mean1=one, mean2=one, kind="input"), _Nothing()).c
+            return passed(self.blocks, Stage.itself(one, one, mean1=one, mean2=one, kind="input"), _Nothing()).c
 
         jax.eval_shape(run, jax.ShapeDtypeStruct((), jnp.float32))
 

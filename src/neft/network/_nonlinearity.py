@@ -8,8 +8,9 @@ import equinox as eqx
 from jaxtyping import Array
 
 from .._activation import Activation, activation
+from .._guard import at_least_zero, root
 from ._block import Averages, Block
-from ._stage import Stage, at_least_zero, root
+from ._stage import Stage
 
 
 class Nonlinearity(Block):

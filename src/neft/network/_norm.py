@@ -5,9 +5,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._guard import at_least_zero, positive, root
 from .._promote import cast, to_rank
 from ._block import Averages, Block, hyperparameter
-from ._stage import Stage, at_least_zero, centred, divided, positive, root
+from ._stage import Stage, centred, divided
 
 
 class Affine(NamedTuple):

@@ -12,7 +12,7 @@ from .._promote import cast
 from ._block import Averages, Block, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along
 from ._dense import Dense
-from ._stage import Stage, added, mean_theta, scaled
+from ._stage import Stage, added, scaled
 
 
 class Branched(NamedTuple):
@@ -74,7 +74,7 @@ class Residual(Block):
         if isinstance(self.skip, Dense):
             return added(self.skip.kernel(stage, average), found)
         square = cast(self.skip, stage.c) ** 2
-        along = scaled(stage, square, square * mean_theta(stage)).replace(
+        along = scaled(stage, square, square * stage.mean_theta).replace(
             mixed=stage.mixed or stage.gain is not None, fresh=False
         )
         return added(along, found)

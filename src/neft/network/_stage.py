@@ -9,12 +9,11 @@ import dataclasses
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from .._activation import Activation
 from .._closed import Pair
+from .._guard import at_least_zero, positive, root
 from .._promote import cast, library_of
 
 Kind = Literal["input", "gaussian", "activation"]
@@ -59,24 +58,44 @@ class Stage:
         """The two Gaussian variables in the form that averages take."""
         return Pair(root(self.K1), root(self.K2), self.c, self.gap, self.total)
 
+    @classmethod
+    def between(cls, K1: Any, K2: Any, c: Any, Theta: Any, **fields: Any) -> "Stage":
+        """The stage of these moments; what rounding takes below zero is zero.
+
+        >>> import numpy as np
+        >>> float(Stage.between(*map(np.asarray, (4.0, 1.0, 1.0, 0.0))).gap)
+        1.0
+        """
+        scale = root(K1) * root(K2)
+        return cls(K1, K2, c, at_least_zero(scale - c), at_least_zero(scale + c), Theta, **fields)
+
+    @classmethod
+    def itself(cls, K: Any, Theta: Any, **fields: Any) -> "Stage":
+        """The stage of an input paired with itself."""
+        return cls(K, K, K, 0 * K, 2 * K, Theta, **fields)
+
+    @classmethod
+    def of_inputs(cls, x1: Any, x2: Any) -> "Stage":
+        """The stage of two inputs, or of two arrays of them whose leading axes broadcast; entries are the last one.
+
+        The angle comes from the difference of unit vectors, so no digit of it is lost where they are close or opposite.
+        """
+        library, n = library_of(x1, x2), x1.shape[-1]
+        unit1, unit2 = _unit(x1), _unit(x2)
+        K1, K2, c = ((a * b).sum(-1) / n for a, b in ((x1, x1), (x2, x2), (x1, x2)))
+        scale = root(K1) * root(K2)
+        gap, total = (scale * ((unit1 - sign * unit2) ** 2).sum(-1) / 2 for sign in (1, -1))
+        zero = library.zeros_like(c)
+        return cls(K1, K2, c, gap, total, zero, mean1=x1.mean(-1), mean2=x2.mean(-1), kind="input")
+
+    @property
+    def mean_theta(self) -> Any:
+        """The NTK averaged over entries, which is what weights see: Θ and the coefficient of z1 z2 times their mean."""
+        return self.Theta if self.gain is None else self.Theta + self.gain * self.c
+
     def replace(self, **changes: Any) -> "Stage":
         """The stage with other values of some fields."""
         return dataclasses.replace(self, **changes)
-
-
-def between(K1: Any, K2: Any, c: Any, Theta: Any, **fields: Any) -> Stage:
-    """The stage of these moments; what rounding takes below zero is zero.
-
-    >>> float(between(jnp.asarray(4.0), jnp.asarray(1.0), jnp.asarray(1.0), jnp.asarray(0.0)).gap)
-    1.0
-    """
-    scale = root(K1) * root(K2)
-    return Stage(K1, K2, c, at_least_zero(scale - c), at_least_zero(scale + c), Theta, **fields)
-
-
-def itself(K: Any, Theta: Any, **fields: Any) -> Stage:
-    """The stage of an input paired with itself."""
-    return Stage(K, K, K, 0 * K, 2 * K, Theta, **fields)
 
 
 def scaled(stage: Stage, factor: Any, Theta: Any) -> Stage:
@@ -109,13 +128,14 @@ def added(one: Stage, two: Stage) -> Stage:
 def shifted(stage: Stage, variance: Any, Theta: Any) -> Stage:
     """A Gaussian stage and biases of this variance, which are one more independent term that both inputs share."""
     variance = cast(variance, stage.c)
-    return added(stage.replace(Theta=Theta), itself(variance, 0 * variance, fresh=True))
+    return added(stage.replace(Theta=Theta), Stage.itself(variance, 0 * variance, fresh=True))
 
 
 def multiplied(one: Stage, two: Stage) -> Stage:
     """The product, entry by entry, of two stages that are independent of each other (docs/theory/blocks, eq. 12).
 
-    >>> half = between(*map(jnp.asarray, (1.0, 1.0, 0.5, 2.0)))
+    >>> import numpy as np
+    >>> half = Stage.between(*map(np.asarray, (1.0, 1.0, 0.5, 2.0)))
     >>> float(multiplied(half, half).Theta)
     2.0
     """
@@ -171,55 +191,6 @@ def centred(stage: Stage) -> Stage:
         mean1=None,
         mean2=None,
     )
-
-
-def mean_theta(stage: Stage) -> Any:
-    """The NTK averaged over entries, which is what weights see: Θ and the coefficient of z1 z2 times their mean."""
-    return stage.Theta if stage.gain is None else stage.Theta + stage.gain * stage.c
-
-
-def root(K: Any) -> Any:
-    """√K, with the derivative 0 at 0.
-
-    >>> float(jax.grad(root)(0.0))
-    0.0
-    """
-    library = library_of(K)
-    return library.where(K > 0, library.sqrt(positive(K)), cast(0, K))
-
-
-def positive(value: Any) -> Any:
-    """The value where it is positive, else 1: something to divide by."""
-    return library_of(value).where(value > 0, value, cast(1, value))
-
-
-def at_least_zero(value: Any) -> Any:
-    """The larger of a number and 0, with the number's own derivative: rounding must not change one."""
-    return _at_least_zero(value) if isinstance(value, jax.Array) else np.maximum(value, 0)
-
-
-@jax.custom_jvp
-def _at_least_zero(value: Any) -> Any:
-    return jnp.maximum(value, 0)
-
-
-@_at_least_zero.defjvp
-def _(primals, tangents):
-    return _at_least_zero(*primals), tangents[0]
-
-
-def of_inputs(x1: Any, x2: Any) -> Stage:
-    """The stage of two inputs, or of two arrays of them whose leading axes broadcast; the last one is that of entries.
-
-    The angle comes from the difference of unit vectors, so no digit of it is lost where they are close or opposite.
-    """
-    library, n = library_of(x1, x2), x1.shape[-1]
-    unit1, unit2 = _unit(x1), _unit(x2)
-    K1, K2, c = ((a * b).sum(-1) / n for a, b in ((x1, x1), (x2, x2), (x1, x2)))
-    scale = root(K1) * root(K2)
-    gap, total = (scale * ((unit1 - sign * unit2) ** 2).sum(-1) / 2 for sign in (1, -1))
-    zero = library.zeros_like(c)
-    return Stage(K1, K2, c, gap, total, zero, mean1=x1.mean(-1), mean2=x2.mean(-1), kind="input")
 
 
 def _unit(x: Any) -> Any:

@@ -11,8 +11,10 @@ import numpy as np
 from .. import _check
 from .._blocks import BUDGET, block_size, blocks
 from .._closed import Pair, form_of
+from .._guard import positive, root
 from .._progress import track
-from ..network import Means, Network, between, itself, passed, positive, root, segments, tilt_of
+from .._tilt import tilt_of
+from ..network import Means, Network, Stage, passed, segments
 from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
 from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
@@ -147,9 +149,9 @@ class _Job:
             return reaches([one for _, one in used], np.ones(1), [np.ones(1)] * len(used), self.tolerance)
         chosen = np.unique([np.argsort(one.K)[[0, len(one.K) // 2, -1]] for one in self.met])
         q, mean = (np.concatenate([end[i] for end in self.ends])[chosen] for i in (0, 1))
-        first = passed(self.segments[0], itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
+        first = passed(self.segments[0], Stage.itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
         K, rho = first.K1[None, :], _STARTS[:, None]
-        stage = between(K, K, rho * K, 0 * rho * K)
+        stage = Stage.between(K, K, rho * K, 0 * rho * K)
         engine = _Bound(self.plans, self.met, chosen)
         for segment in self.segments[1:]:
             stage = passed(segment, stage, engine)
@@ -348,7 +350,7 @@ def _counts(net: Network, parts: Any) -> list[int]:
             return stage.c
 
     one, counts = np.ones(1), []
-    stage = itself(one, one, mean1=0 * one, mean2=0 * one, kind="input")
+    stage = Stage.itself(one, one, mean1=0 * one, mean2=0 * one, kind="input")
     for segment in parts:
         Counting.count = 0
         stage = passed(segment, stage, Counting())

@@ -11,9 +11,11 @@ from jax import lax
 
 from .._activation import Activation
 from .._closed import form_of
+from .._guard import positive, root
 from .._hermite import broadcast_sum
+from .._tilt import tilt_of
 from ..gaussian import pair
-from ..network import Means, Stage, positive, root, tilt_of
+from ..network import Means, Stage
 from ._kernel_expansion import CHUNK
 
 

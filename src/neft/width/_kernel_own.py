@@ -12,7 +12,8 @@ from jaxtyping import Array
 from .._activation import Activation
 from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
-from ..network import Means, Network, Stage, itself, mean_theta, passed, tilt_of
+from .._tilt import tilt_of
+from ..network import Means, Network, Stage, passed
 from ._kernel_expansion import over
 
 
@@ -42,15 +43,15 @@ def own(net: Network, x: np.ndarray) -> Own:
     q = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
     mean = x.mean(1, dtype=np.float64)
     engine = _Recorder()
-    stage = itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
+    stage = Stage.itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
     Ks, Thetas = [], []
     for block in net.blocks:
         stage = passed((block,), stage, engine)
         if block.weighs:
             Ks.append(np.asarray(stage.c))
-            Thetas.append(np.asarray(mean_theta(stage)))
+            Thetas.append(np.asarray(stage.mean_theta))
     # What comes after the last weights belongs to the output.
-    Ks[-1], Thetas[-1] = np.asarray(stage.c), np.asarray(mean_theta(stage))
+    Ks[-1], Thetas[-1] = np.asarray(stage.c), np.asarray(stage.mean_theta)
     return Own(np.stack(Ks), np.stack(Thetas), tuple(engine.seen))
 
 

@@ -9,10 +9,12 @@ from jaxtyping import Array, Float
 
 from .._activation import Activation, derivative_of
 from .._closed import Pair, form_of
+from .._guard import root
 from .._hermite import functions
 from .._promote import common_dtype
 from .._quadrature import PANELS, in_units, unit_rule
-from ..network import Means, Network, Stage, along, of_inputs, passed, root, segments, tilt_of
+from .._tilt import tilt_of
+from ..network import Means, Network, Stage, along, passed, segments
 
 
 class Kernel(NamedTuple):
@@ -53,7 +55,7 @@ def pair_kernel(
 
     def one(x1, x2):
         # A step at a time, because averages are those of one pair.
-        stage = along(parts, of_inputs(x1, x2), lambda segment, _, stage: passed(segment, stage, _OnePair(terms)))
+        stage = along(parts, Stage.of_inputs(x1, x2), lambda segment, _, stage: passed(segment, stage, _OnePair(terms)))
         return stage.c, stage.Theta
 
     for _ in range(x1.ndim - 1):

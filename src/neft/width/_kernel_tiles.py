@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ..network import Stage, along, at_least_zero, between, mean_theta, of_inputs, passed, positive, root
+from .._guard import at_least_zero, positive, root
+from ..network import Stage, along, passed
 from ._kernel_engines import InOrder
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
@@ -25,7 +26,7 @@ def products(x1: Array, x2: Array) -> Array:
 
 def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
     """The stage of inputs of these products, mean squares and means, which broadcast."""
-    return between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
+    return Stage.between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
 
 
 @jax.jit
@@ -62,7 +63,7 @@ def by_forms(parts: Parts, gram: Array, ends: tuple[Any, Any], *, sharp: bool, d
         K2, mean2 = (value[None, :] for value in ends[1])
         stage = entering(gram, K1[:, None], K2, mean1[:, None], mean2)
         stage = _flow(again, stage, sharp=sharp, dtype=dtype)
-        return stage.c, mean_theta(stage)
+        return stage.c, stage.mean_theta
 
     K1, mean1 = ends[0]
     K, Theta = lax.map(strip, (cut(gram), cut(K1), cut(mean1), [of_rows(averagers) for _, averagers in parts]))
@@ -83,7 +84,7 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
         if stage.kind != "gaussian":
             return passed(segment, stage, InOrder(averagers))
         if not sharp:
-            stage = between(stage.K1, stage.K2, stage.c, stage.Theta, gain=stage.gain, mixed=stage.mixed)
+            stage = Stage.between(stage.K1, stage.K2, stage.c, stage.Theta, gain=stage.gain, mixed=stage.mixed)
         found = passed(segment, stage, InOrder(averagers))
         # Beyond the first weights nothing with a kink is opposite but for rounding, so √(K1 K2) + c has its digits.
         return found.replace(total=at_least_zero(root(found.K1) * root(found.K2) + found.c))
@@ -103,8 +104,8 @@ def line(parts: Parts, x: Array, others: Array) -> tuple[Array, Array]:
 
     Products of inputs leave 1 - |ρ| an error of rounding, of which a kink sees the root.
     """
-    stage = _flow(parts, of_inputs(x[None, :], others), sharp=True, dtype=x.dtype)
-    return stage.c, mean_theta(stage)
+    stage = _flow(parts, Stage.of_inputs(x[None, :], others), sharp=True, dtype=x.dtype)
+    return stage.c, stage.mean_theta
 
 
 def by_segments(parts: Parts, stage: Stage) -> tuple[Any, Any]:
@@ -123,7 +124,7 @@ def by_segments(parts: Parts, stage: Stage) -> tuple[Any, Any]:
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _segment(segment: Any, averagers: Any, values: tuple, kind: Any, mixed: bool) -> Any:
     K1, K2, c, Theta, mean1, mean2, gain = values
-    stage = between(K1, K2, c, Theta, mean1=mean1, mean2=mean2, gain=gain, kind=kind, mixed=mixed)
+    stage = Stage.between(K1, K2, c, Theta, mean1=mean1, mean2=mean2, gain=gain, kind=kind, mixed=mixed)
     found = passed(segment, stage, InOrder(averagers))
     return (
         _Static(found.kind),
@@ -161,4 +162,4 @@ def by_quadrature(parts: Parts, stage: Stage) -> tuple[np.ndarray, np.ndarray]:
     """K and Θ of the outputs in NumPy, with pair averages that refine themselves."""
     for segment, averagers in parts:
         stage = passed(segment, stage, InOrder(averagers))
-    return np.asarray(stage.c), np.asarray(mean_theta(stage))
+    return np.asarray(stage.c), np.asarray(stage.mean_theta)
