@@ -44,11 +44,30 @@ def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], A
     return z, trained
 
 
+def network(f: Any) -> MLP | None:
+    """The network, where `f` is an MLP or its `apply`; None for any other function."""
+    net = f if isinstance(f, MLP) else getattr(f, "__self__", None)
+    return net if isinstance(net, MLP) and (f is net or getattr(f, "__name__", "") == "apply") else None
+
+
+def rates_of(f: Model | MLP, rates: Any = None) -> Any:
+    """`rates` where they are given, else the learning rates of the network that `f` is, else 1: one meaning everywhere.
+
+    >>> net = MLP(widths=(4, 8, 1), lambda_W=2.0)
+    >>> rates_of(net)[0].W, rates_of(net.apply)[0].W, rates_of(net, 3.0), rates_of(lambda params, x: x)
+    (0.5, 0.5, 3.0, 1.0)
+    """
+    if rates is not None:
+        return rates
+    net = network(f)
+    return 1.0 if net is None else net.rates()
+
+
 def flat(f: Model | MLP, params: Any, rates: Any = None) -> Flat:
-    """The model with its floating-point arrays in one vector."""
+    """The model with its floating-point arrays in one vector, and its learning rates as `rates_of` gives them."""
     z, trained = split(f, params)
     theta, back = ravel_pytree(trained)
-    return Flat(lambda theta, x: z(back(theta), x), theta, _flat_rates(rates, trained, theta))
+    return Flat(lambda theta, x: z(back(theta), x), theta, _flat_rates(rates_of(f, rates), trained, theta))
 
 
 def _is_trained(leaf: Any) -> bool:
@@ -56,9 +75,7 @@ def _is_trained(leaf: Any) -> bool:
 
 
 def per_leaf(rates: Any, trained: Any) -> Any:
-    """The learning rates as a tree like the parameters, each leaf a number or an array that fits; 1 without any."""
-    if rates is None:
-        return jax.tree.map(lambda leaf: 1.0, trained)
+    """The learning rates as a tree like the parameters, each leaf a number or an array that fits."""
     leaves, structure = jax.tree.flatten(trained)
     wanted = jax.tree.leaves(eqx.filter(rates, eqx.is_array_like))
     if len(wanted) == 1 and np.ndim(wanted[0]) == 0:

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from .. import _check
 from .._blocks import block_size, blocks
+from .._flat import rates_of
 from .._progress import track
 from .._result import Made, Result, result
 from ._estimate import Estimate
@@ -81,7 +82,8 @@ def estimate_model(
         x: N inputs; their first axis is the sample.
         draws: number of initializations, at least 5.
         key: a JAX key.
-        rates: learning rates, a tree like the parameters' with a number or an array for each; 1 by default.
+        rates: learning rates, a tree like the parameters' with a number or an array for each; by default those of the
+            MLP whose `apply` this is, else 1.
         ntk: whether to look at the NTK, which takes a Jacobian of every draw.
 
     >>> from neft import MLP
@@ -95,6 +97,7 @@ def estimate_model(
     if x.ndim == 0 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}, but its first axis must count at least one sample.")
     shape, size = _sizes(init, apply, x, key)
+    every = rates_of(apply, rates)
     chunk = block_size((shape[0] * shape[1] * ntk + 4) * size, 128)
     groups, reference = [], None
     for group in track(list(blocks(draws, -(-draws // min(_GROUPS, draws)))), "draws"):
@@ -102,7 +105,7 @@ def estimate_model(
         for start in range(group.start, group.stop, chunk):
             index = np.arange(start, start + chunk)
             z, H = (
-                np.asarray(values, float) for values in _samples(init, apply, ntk, x, rates, key, jnp.asarray(index))
+                np.asarray(values, float) for values in _samples(init, apply, ntk, x, every, key, jnp.asarray(index))
             )
             z, H = (values[index < group.stop].reshape(int((index < group.stop).sum()), -1) for values in (z, H))
             _check_finite(z, H, start)
@@ -158,7 +161,6 @@ def _sample(
         return outputs(params), jnp.zeros(0)
     z, back = jax.vjp(outputs, params)
     jacobian = jax.vmap(lambda row: back(row)[0])(jnp.eye(z.size, dtype=z.dtype))
-    rates = 1.0 if rates is None else rates
     leaves = jax.tree.leaves(jacobian)
     every = jax.tree.leaves(jax.tree.broadcast(rates, params))
     H = sum(

@@ -7,16 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._flat import per_leaf
+from .._flat import network, per_leaf, rates_of
 from .._network import MLP
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
     """The network and its rates where `f` is an MLP or its `apply`, with one rate per matrix and vector; else None."""
-    net = f if isinstance(f, MLP) else getattr(f, "__self__", None)
-    if not isinstance(net, MLP) or (f is not net and getattr(f, "__name__", "") != "apply"):
+    net = network(f)
+    if net is None:
         return None
-    leaves = per_leaf(rates, params)
+    leaves = per_leaf(rates_of(f, rates), params)
     return None if any(np.ndim(rate) for rate in jax.tree.leaves(leaves)) else (net, leaves)
 
 
@@ -52,7 +52,7 @@ def layer_ntk(
 def mlp_ntk(
     net: MLP, params: Any, x1: Float[Array, "N1 n_0"], x2: Float[Array, "N2 n_0"] | None = None, *, trace: bool = False
 ) -> Float[Array, "N1 N2 *outputs"]:
-    """What `ntk` gives for a network with its own learning rates, as a pure function to compile, map or differentiate.
+    """What `ntk` gives for a network without `rates`, as a pure function to compile, map or differentiate.
 
     >>> net = MLP(widths=(3, 8, 2))
     >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape

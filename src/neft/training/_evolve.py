@@ -78,14 +78,14 @@ def evolve(
     say so.
 
     Args:
-        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or an MLP.
+        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or an MLP or its `apply`.
         params: its parameters, any pytree; its arrays of real numbers are trained.
         x_train: training inputs, shape (N, …).
         y_train: targets, shape (N, O), or (N,) for one output.
         x_test: inputs to predict, shape (N_test, …); the training inputs by default.
         order: 1, 2 or 3.
         time: how long gradient flow lasts, a number or a list; to its end by default.
-        rates: learning rates, a tree like `params` or one number; those of an MLP, else 1, by default.
+        rates: learning rates, as in `neft.tangent.ntk`: those of an MLP, else 1, by default.
         steps: number of steps of gradient descent, or a list of numbers, in place of a time.
         learning_rate: η, the size of a step, at most 2 over the largest eigenvalue of H.
 
@@ -97,8 +97,6 @@ def evolve(
     order = _check.integer("order", order, at_least=1, at_most=3)
     plan = schedule(time, steps, learning_rate)
     params = jax.tree.map(_double, params)
-    if rates is None and isinstance(f, MLP):
-        rates = f.rates()
     x = _inputs("x_train", x_train)
     count = len(x)
     if x_test is not None:
