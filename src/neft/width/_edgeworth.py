@@ -80,8 +80,7 @@ def density(stats: Statistics, z: Any = None, *, layer: int | None = None, limit
     if limit >= 1:
         raise ValueError(f"limit is {limit:g}, but must be less than 1, where the density could be negative.")
     n, K, V = stats.widths[layer - 1], float(stats.K[layer - 1]), float(stats.V[layer - 1])
-    K1 = stats.tensors["K1"]
-    variance, fourth = K + (0.0 if K1 is None else float(K1[layer - 1]) / n), 3 * V / n
+    variance, fourth = K + float(stats.K1[layer - 1]) / n, 3 * V / n
     if variance <= 0:
         raise ValueError(
             f"K + K1/n is {variance:.3g} at layer {layer}, so there is no density: width {n} is too small for it."
