@@ -119,6 +119,14 @@ def writable(option: str, path: Path | None, suffixes: tuple[str, ...]) -> None:
         raise ValueError(f"{option} is {str(path)!r}, but {str(path.parent)!r} is not a folder.")
 
 
+def list_of(option: str, text: str | None) -> tuple[float, ...] | None:
+    """The numbers that an option lists, separated by commas."""
+    try:
+        return None if text is None else tuple(float(piece) for piece in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}, but must be numbers separated by commas.") from None
+
+
 def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
