@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from . import _check
 from ._network import MLP
+from ._promote import traced
 
 Model = Callable[[Any, Any], Any]
 
@@ -28,6 +29,7 @@ class Flat(NamedTuple):
 def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], Any]:
     """z(trained, x) of shape (N, O), and the floating-point arrays of `params` as a tree; all else stays as it is."""
     apply = f.apply if isinstance(f, MLP) else f
+    _check.function("f", apply, "params", "x")
     trained, fixed = eqx.partition(params, _is_trained)
     trained = jax.tree.map(jnp.asarray, trained)
     if not jax.tree.leaves(trained):
@@ -77,7 +79,10 @@ def _is_trained(leaf: Any) -> bool:
 def per_leaf(rates: Any, trained: Any) -> Any:
     """The learning rates as a tree like the parameters, each leaf a number or an array that fits."""
     leaves, structure = jax.tree.flatten(trained)
-    wanted = jax.tree.leaves(eqx.filter(rates, eqx.is_array_like))
+    wanted = jax.tree.leaves(rates)
+    if not any(map(traced, wanted)):
+        for rate in wanted:
+            _check.array("rates", rate)
     if len(wanted) == 1 and np.ndim(wanted[0]) == 0:
         wanted = wanted * len(leaves)
     if len(wanted) != len(leaves):
@@ -99,11 +104,10 @@ def _flat_rates(rates: Any, trained: Any, theta: Array) -> Array:
 
 def samples(name: str, x: Any) -> Array:
     """`x` as an array of at least one sample, in its own dtype."""
-    array = jnp.asarray(x)
+    array = _check.array(name, x, dtype=None)
     if array.ndim == 0 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}, but must hold at least one sample along its first axis.")
-    _check.array(name, np.asarray(array))
-    return array
+    return jnp.asarray(x)
 
 
 def directional_derivative(z: Callable[[Array], Array], theta: Array, directions: tuple[Array, ...]) -> Array:

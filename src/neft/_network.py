@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 
 from . import _check
 from ._activation import Activation, activation
-from ._promote import common_dtype, to_rank
+from ._promote import common_dtype, to_rank, traced
+from ._public import public
 
 
 class Layer(NamedTuple):
@@ -77,13 +78,15 @@ class MLP:
         try:
             if not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
                 raise TypeError
-        except TypeError:
-            raise ValueError(f"dtype is {dtype!r}, but must be a type of real floating-point numbers.") from None
-        try:
-            keys = jax.random.split(key, self.depth)
         except (TypeError, ValueError):
-            given = f"has shape {np.shape(key)}" if np.ndim(key) else f"is {key!r}"
-            raise ValueError(f"key {given}, but must be one key such as jax.random.key(0).") from None
+            raise ValueError(
+                f"dtype is {_check.brief(dtype)}, but must be a type of real floating-point numbers."
+            ) from None
+        keys = jax.random.split(_check.key("key", key), self.depth)
+        if not traced(key):
+            # Traced, it takes no memory yet.
+            what = f"the {self.parameter_count():.2e} parameters of widths {_check.brief(self.widths)}"
+            _check.memory(what, self.parameter_count(), itemsize=jnp.dtype(dtype).itemsize)
         layers = []
         for l, layer_key in enumerate(keys):
             fan_in, fan_out = self.widths[l], self.widths[l + 1]
@@ -136,6 +139,7 @@ class MLP:
         }
 
     @classmethod
+    @public
     def from_dict(cls, record: Mapping[str, Any]) -> "MLP":
         """The network that `to_dict` described; one with a user's own activation cannot be made again from a file."""
         if not record.get("named", True):
@@ -160,6 +164,8 @@ class MLP:
             raise ValueError(f"params must hold one pair (W, b) per layer, of shapes {wanted}.") from None
         if shapes != wanted:
             raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
+        if not isinstance(x, jax.Array):
+            _check.as_array("x", x)
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
             raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.widths[0]} entries.")
 
@@ -170,7 +176,9 @@ def _activation(value: Any) -> Activation:
 
 def _widths(values: Sequence[int]) -> tuple[int, ...]:
     if not _is_list(values) or len(values) < 2:
-        raise ValueError(f"widths is {values!r}, but must list at least two numbers: inputs, hidden widths, outputs.")
+        raise ValueError(
+            f"widths is {_check.brief(values)}, but must list at least two numbers: inputs, hidden widths, outputs."
+        )
     return tuple(_check.integer("each of widths", n, at_least=1) for n in values)
 
 
@@ -184,5 +192,7 @@ def _per_layer(name: str, value: Any, depth: int) -> tuple[float, ...]:
     if not _is_list(value):
         return (_check.real(name, value, at_least=0.0),) * depth
     if len(value) != depth:
-        raise ValueError(f"{name} is {value!r}, but must be one number or one for each of the {depth} layers.")
+        raise ValueError(
+            f"{name} is {_check.brief(value)}, but must be one number or one for each of the {depth} layers."
+        )
     return tuple(_check.real(f"{name} of layer {l + 1}", v, at_least=0.0) for l, v in enumerate(value))

@@ -27,3 +27,20 @@ def common_dtype(*values: Any) -> np.dtype:
     """
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*values)
+
+
+def traced(value: Any) -> bool:
+    """Whether a JAX array or key stands for values that are not known yet, because a function of it is being compiled.
+
+    >>> seen = []
+    >>> jax.eval_shape(lambda x: seen.append(traced(x)), jnp.ones(2))
+    >>> seen, traced(jnp.ones(2)), traced(jax.random.key(0)), traced(3.0)
+    ([True], False, False, False)
+    """
+    if not isinstance(value, jax.Array):
+        return False
+    try:
+        np.asarray(jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value)
+    except jax.errors.TracerArrayConversionError:
+        return True
+    return False

@@ -23,6 +23,7 @@ import numpy as np
 
 from . import _check
 from ._files import writing
+from ._public import public
 from ._show import brief, to_frame, to_html
 from ._version import __version__
 
@@ -71,6 +72,7 @@ class Result:
         return {"type": type(self).__name__, **fields}
 
     @classmethod
+    @public
     def from_dict(cls, record: Mapping[str, Any]) -> "Result":
         """The result that `to_dict` described."""
         return _result(dict(record), expected=cls)
@@ -80,6 +82,7 @@ class Result:
         """The fields of a file with the names of today; a class that renamed one says how."""
         return fields
 
+    @public
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .json file (to read) or an .npz file (compact, for large arrays), whole or not at all."""
         target = Path(path)
@@ -152,6 +155,7 @@ class Made(Result):
     versions: dict[str, str]
 
     @classmethod
+    @public
     def by(
         cls,
         function: str,
@@ -170,6 +174,7 @@ class Made(Result):
         )
 
 
+@public
 def load(path: str | os.PathLike[str]) -> Result:
     """The result that `Result.save` wrote to `path` (.json or .npz)."""
     source = Path(path)

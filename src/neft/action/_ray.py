@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from ._rules import Taylor, lifted
 from ._walk import program, walk
 
@@ -19,6 +20,7 @@ _SAFE = 16
 _PROBE = 8
 
 
+@public
 def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     """The function (start, direction) -> coefficients of loss(start + t·direction), shape (order+1,); it can be jitted.
 
@@ -38,6 +40,7 @@ def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     return run
 
 
+@public
 @float64
 def ray(
     loss: Callable[[Any], Any],

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from .. import _check
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._ray import _run, _tree
 from ._singularities import series_radius
@@ -43,6 +44,7 @@ class Recovered(Result):
     made: Made
 
 
+@public
 def pade(coefficients: Any, t: float = 1.0) -> tuple[float, float]:
     """The value at t of the Padé approximants next to the diagonal, and an estimate of its error.
 
@@ -83,6 +85,7 @@ def _pade(c: np.ndarray, above: int, below: int, t: float) -> float:
     return float(np.polynomial.polynomial.polyval(t, p) / bottom) if bottom else math.nan
 
 
+@public
 @float64
 def recover(loss: Callable[[Any], Any], params: Any, *, order: int = 16, fraction: float = 0.5) -> Recovered:
     """loss(params) from series alone, even where t = 1 lies beyond the radius of convergence.

@@ -37,6 +37,9 @@ class Dataset:
         # What could still be written to belongs to somebody else.
         for letter in ("x", "y"):
             values = getattr(self, letter)
+            shape = "(count, features)" if letter == "x" else "(count,)"
+            if not isinstance(values, np.ndarray) or values.ndim != (2 if letter == "x" else 1):
+                raise ValueError(f"{letter} is {_check.brief(values)}, but must be a NumPy array of shape {shape}.")
             if values.flags.writeable:
                 values = values.copy()
                 values.setflags(write=False)

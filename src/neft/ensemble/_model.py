@@ -13,6 +13,7 @@ from .. import _check
 from .._blocks import block_size, blocks
 from .._flat import rates_of
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._estimate import Estimate
 
@@ -60,6 +61,7 @@ class ModelEstimates(Result):
                 yield name, f"{found.mean.shape}, up to {size:.4g}, standard errors up to {error:.2g}"
 
 
+@public
 def estimate_model(
     init: Callable[[Array], Any],
     apply: Callable[[Any, Array], Array],

@@ -9,7 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .. import _check
 from .._network import MLP
+from .._promote import traced
+from .._public import public
 from ._layers import is_layer, layers, nodes
 from ._normalized import BatchNormalized
 
@@ -32,6 +35,7 @@ class Captures(NamedTuple):
     gradient: Any = None
 
 
+@public
 def capture(
     model: Any,
     x: Any,
@@ -55,7 +59,8 @@ def capture(
     >>> [h.shape for h in seen.inputs], seen.loss.shape
     ([(5, 3), (5, 8)], ())
     """
-    x = jnp.asarray(x)
+    if not traced(x):
+        x = jnp.asarray(_check.array("x", x, dtype=None))
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must have shape (batch, inputs) with at least one input.")
     variables, forward = _opened(model, params)

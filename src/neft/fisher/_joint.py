@@ -13,6 +13,7 @@ from scipy import linalg
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._metrics import nonlinear_layer, softmax_layer
 
@@ -36,6 +37,7 @@ class Joint(Result):
     made: Made
 
 
+@public
 @float64
 def joint(layers: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: bool = False) -> Joint:
     """The joint Fisher matrix of a network of Bernoulli units, by enumeration (docs/theory/fisher, eq. 12).

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._network import MLP, Layer
+from .._public import public
 
 Inputs = Float[Array, "batch n_0"] | Float[np.ndarray, "batch n_0"]
 
@@ -31,6 +32,7 @@ class Moments(NamedTuple):
     variance: Any
 
 
+@public
 def glorot(net: MLP, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
     """Glorot's uniform initialization: |W| ≤ √(6/(n_{l-1}+n_l)), zero biases (Glorot, Bengio 2010).
 

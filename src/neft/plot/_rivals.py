@@ -6,12 +6,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import _check
+from .._public import public
 from ..fisher import Curves
 from ._style import look, panel, styled
 
 CLOCKS = {"epochs": "epoch", "cpu_seconds": "CPU time of the steps / s"}
 
 
+@public
 @styled
 def rivals(found: Mapping[str, Sequence[Curves]], *, clock: str = "epochs") -> Figure:
     """The training cost of each optimizer, mean over its seeds with two standard errors, against one of `CLOCKS`."""

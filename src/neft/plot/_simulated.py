@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from .._public import public
 from ..ensemble import Estimates
 from ..width import Density, Statistics
 from ._style import COLOURS, look, panel, styled
@@ -13,6 +14,7 @@ from ._style import COLOURS, look, panel, styled
 _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 
 
+@public
 @styled
 def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float, float] = (2.9, 2.1)) -> Figure:
     """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors."""
@@ -30,6 +32,7 @@ def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float,
     return figure
 
 
+@public
 @styled
 def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outputs"]) -> Figure:
     """Drawn outputs with two standard errors over the density of infinite width and that of order 1/width."""
@@ -43,6 +46,7 @@ def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outp
     return figure
 
 
+@public
 @styled
 def ntk_distribution(
     values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float, infinite: float

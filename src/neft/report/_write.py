@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 from .. import _check
 from .._files import writing
+from .._public import public
 from ._interrupts import ignore_interrupts
 from ._page import Sections, Written, page, run
 
 if TYPE_CHECKING:
-    from .. import MLP
-    from ..data import Dataset
+    import neft
 
 
+@public
 def write(
     path: str | os.PathLike[str],
-    net: "MLP | None" = None,
-    train: "Dataset | None" = None,
-    test: "Dataset | None" = None,
+    net: "neft.MLP | None" = None,
+    train: "neft.data.Dataset | None" = None,
+    test: "neft.data.Dataset | None" = None,
     *,
     quick: bool = False,
     seed: int = 0,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._flat import network, per_leaf, rates_of
 from .._network import MLP
+from .._public import public
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
@@ -49,6 +50,7 @@ def layer_ntk(
     return total if trace else total.transpose(0, 2, 1, 3)
 
 
+@public
 def mlp_ntk(
     net: MLP, params: Any, x1: Float[Array, "N1 n_0"], x2: Float[Array, "N2 n_0"] | None = None, *, trace: bool = False
 ) -> Float[Array, "N1 N2 *outputs"]:

@@ -12,15 +12,18 @@ from jax.extend.core import subjaxprs
 from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
+from .._check import finite
 from .._flat import Flat, Model, flat, per_leaf, rates_of, samples, split
 from .._network import MLP
 from .._promote import common_dtype
+from .._public import public
 from ._layers import layer_ntk, layered, signals
 
 _SAMPLES = 64
 """Inputs whose tangents are held at once, at most: more gain nothing."""
 
 
+@public
 def ntk(
     f: Model | MLP, params: Any, x1: Any, x2: Any = None, *, rates: Any = None, trace: bool = False
 ) -> Float[Array, "N1 N2 O O"] | Float[Array, "N1 N2"]:
@@ -57,6 +60,7 @@ def ntk(
         result[rows, columns] = block
         if symmetric and rows != columns:
             result[columns, rows] = block.T if trace else block.transpose(1, 0, 3, 2)
+    finite("the NTK", result)
     return jnp.asarray(result)
 
 

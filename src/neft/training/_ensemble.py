@@ -14,6 +14,7 @@ from .. import _check
 from .._blocks import block_size, blocks
 from .._files import writing
 from .._network import MLP
+from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from ._descend import by_flow, by_steps, completed, drawn, outputs
@@ -69,6 +70,7 @@ class TrainedEnsemble(Result):
             yield "std", brief(self.std)
 
 
+@public
 def ensemble(
     net: MLP,
     x_train: Any,

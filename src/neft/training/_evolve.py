@@ -11,6 +11,7 @@ from .. import _check
 from .._flat import Model, flat
 from .._network import MLP
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ._dynamics import MOST_STEPS, TOLERANCE, descend, flow
@@ -53,6 +54,7 @@ class Evolution(Result):
     made: Made
 
 
+@public
 @float64
 def evolve(
     f: Model | MLP,
@@ -140,7 +142,7 @@ def evolve(
         test=outputs_of(found.z, True),
         H=kernel_of(before),
         H_star=kernel_of(found.H, *plan.shape),
-        moved=(np.linalg.norm(change, axis=(1, 2)) / np.linalg.norm(before[: y.size, : y.size])).reshape(plan.shape),
+        moved=_relative(change, before[: y.size, : y.size]).reshape(plan.shape),
         order=order,
         time=plan.time,
         steps=plan.steps,
@@ -152,6 +154,12 @@ def evolve(
             "neft.training.evolve", specification=specification | plan.to_dict(), tolerances={"step": TOLERANCE}
         ),
     )
+
+
+def _relative(change: np.ndarray, before: np.ndarray) -> np.ndarray:
+    # Learning rates of 0 make a kernel of 0, which stays where it is.
+    size = float(np.linalg.norm(before))
+    return np.linalg.norm(change, axis=(1, 2)) / (size or 1.0)
 
 
 class _Found(NamedTuple):

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 
 from .. import _check, width
 from .._network import MLP
+from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ._kernels import inputs, targets
@@ -114,6 +115,7 @@ def predict_finite(
     return _predicted(tensors, y_train, net.widths[-2], plan, "neft.training.predict", specification)
 
 
+@public
 def predict_from_tensors(
     tensors: Mapping[str, Any],
     y_train: Any,

@@ -14,6 +14,7 @@ from .._blocks import block_size
 from .._network import MLP
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._descend import drawn as parameters
 from ._dynamics import descend, flow
@@ -66,6 +67,7 @@ class Orders(Result):
             yield f"order {order + 1}", f"rms error by width {errors}"
 
 
+@public
 @float64
 def orders(
     net: MLP,

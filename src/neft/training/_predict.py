@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 
 from .. import _check
 from .._network import MLP
+from .._public import public
 from .._result import Made, Result, result
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
 from ._linear import CUTOFF, response
@@ -81,6 +82,7 @@ def predict(
     order: int,
     cutoff: float = CUTOFF,
 ) -> "Prediction | FinitePrediction": ...
+@public
 def predict(
     net: MLP,
     x_train: Any,
@@ -135,6 +137,7 @@ def predict(
     return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
 
 
+@public
 def predict_from_kernels(
     K: Any,
     Theta: Any,

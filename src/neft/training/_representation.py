@@ -13,6 +13,7 @@ from .. import _check
 from .._network import MLP
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ..tangent import mlp_ntk
 from ._descend import by_flow
@@ -51,6 +52,7 @@ class Representation(Result):
     made: Made
 
 
+@public
 @float64
 def representation(
     net: MLP, x_train: Any, y_train: Any, *, widths: Sequence[int], depths: Sequence[int], draws: int = 16, key: Array

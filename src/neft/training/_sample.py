@@ -17,6 +17,7 @@ from .. import _check
 from .._blocks import block_size, blocks
 from .._network import MLP
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
 from ._loss import Loss, chosen, prepared, slope
@@ -57,6 +58,7 @@ class Trajectories(Result):
         return (powers / powers.sum(axis=-1, keepdims=True)).mean(axis=0)
 
 
+@public
 def sample(
     net: MLP,
     x_train: Any,
@@ -100,6 +102,7 @@ def sample(
     return _sampled(kernels, y, plan, function, net.widths[-1], draws, key, start, specification)
 
 
+@public
 def sample_from_kernels(
     K: Any,
     Theta: Any,

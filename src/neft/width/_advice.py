@@ -13,6 +13,7 @@ from .._activation import Activation
 from .._activation import activation as _activation
 from .._network import MLP
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
@@ -139,6 +140,7 @@ class _Flow(NamedTuple):
     strength: np.ndarray
 
 
+@public
 @float64
 def advise(
     activation: str | Activation | Callable[[Any], Any],

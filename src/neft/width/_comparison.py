@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._network import MLP
+from .._public import public
 from .._result import Made, Result, result
 from ._deeper import strength
 from ._statistics import NAMES, statistics
@@ -83,6 +84,7 @@ class Comparison(Result):
         return np.where(stderr > 0, value / np.where(stderr > 0, stderr, 1.0), exact)
 
 
+@public
 def check(
     net: MLP,
     x: Any,

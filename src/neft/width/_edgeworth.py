@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from ._statistics import Statistics
 
@@ -59,6 +60,7 @@ def edgeworth(z: Any, variance: Any, fourth: Any) -> Any:
     return gauss * (1 + fourth / (24 * variance**2) * (square**2 - 6 * square + 3))
 
 
+@public
 def density(stats: Statistics, z: Any = None, *, layer: int | None = None, limit: float = LIMIT) -> Density:
     """The density of one neuron of a layer from the layer's K, K1 and V (docs/theory/width, eq. 19).
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .. import _check
 from .._network import MLP
+from .._public import public
 
 FRAMEWORKS = ("jax", "flax", "torch")
 
@@ -178,6 +179,7 @@ optim = optimizer(model, learning_rate=1.0)
 }
 
 
+@public
 def initializer_code(net: MLP, framework: str) -> str:
     """A program that makes `model`, drawn with the variances of `net`, and `optim`, with its learning rates.
 

@@ -13,6 +13,7 @@ from .._blocks import BUDGET, block_size, blocks
 from .._closed import form_of
 from .._network import MLP
 from .._progress import track
+from .._public import public
 from ._kernel_expansion import Expansion, expansion, layer
 from ._kernel_file import Destination, opened
 from ._kernel_pairs import Kernel, rates_of, refuse_jumps
@@ -24,6 +25,7 @@ _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
 
 
+@public
 def kernel(
     net: MLP, x1: Any, x2: Any = None, *, dtype: Any = None, out: str | os.PathLike[str] | None = None
 ) -> Kernel:

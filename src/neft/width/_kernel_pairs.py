@@ -18,6 +18,7 @@ from .._closed import Form, Pair, form_of
 from .._hermite import functions
 from .._network import MLP
 from .._promote import common_dtype
+from .._public import public
 from .._quadrature import PANELS, in_units, unit_rule
 from ._one_input import Rates
 
@@ -91,6 +92,7 @@ def root(K: Array) -> Array:
     return jnp.where(K > 0, jnp.sqrt(jnp.where(K > 0, K, 1)), 0)
 
 
+@public
 def pair_kernel(
     net: MLP, x1: Float[Array, "*batch n_0"], x2: Float[Array, "*batch2 n_0"], *, terms: int = 128
 ) -> Kernel:

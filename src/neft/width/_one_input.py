@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._activation import Activation
+from .._public import public
 from ._moments import Averages, averages, existence
 
 Scalar = Any  # a number, or an array without axes that may be traced
@@ -138,6 +139,7 @@ def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict
     return {"K1": r * C_W * X_ss, "Theta1": r * (lambda_W * X_ss + C_W * mixed)}
 
 
+@public
 def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rates: Rates) -> Tensors:
     """The tensors of all layers, each of shape (L,): a pure function of q and the hyperparameters.
 

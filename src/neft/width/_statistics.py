@@ -13,6 +13,7 @@ from .. import _check
 from .._activation import Activation
 from .._network import MLP
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from . import _many_inputs
@@ -70,6 +71,7 @@ class Statistics(Result):
                 yield name, f"{value.shape}, {ends}"
 
 
+@public
 @float64
 def statistics(net: MLP, x: Any, *, only: Sequence[str] | None = None, rtol: float = 1e-7) -> Statistics:
     """The statistics of an ensemble of networks at initialization, to leading order in 1/width, means to the next one.
