@@ -827,6 +827,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="this many calls out of all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="functions whose name begins so")
+    parser.add_argument("--without", default="-", help="and without functions whose name begins so")
     parser.add_argument("--all", action="store_true", help="print every outcome")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -834,6 +835,7 @@ def main() -> int:
         work([Case(*case) for case in json.loads(Path(options.work).read_text())])
         return 0
     chosen = cases(options.values, options.seed, options.only)
+    chosen = [case for case in chosen if not case.function.startswith(options.without)]
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, options.sample)
     counts: collections.Counter[str] = collections.Counter()

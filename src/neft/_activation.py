@@ -169,8 +169,10 @@ def activation(
 
     if isinstance(activation, Activation | str):
         for argument, value in (("name", name), ("kinks", kinks)):
-            if value is not None and value != ():
-                raise ValueError(f"{argument} is {value!r}, but only a function can be given its {argument}.")
+            if value is not None and not (isinstance(value, tuple) and not value):
+                raise ValueError(
+                    f"{argument} is {_check.brief(value)}, but only a function can be given its {argument}."
+                )
         return activation if isinstance(activation, Activation) else from_text(activation)
     if callable(activation):
         own = getattr(activation, "__name__", type(activation).__name__)

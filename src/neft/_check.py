@@ -144,9 +144,10 @@ def key(argument: str, value: Any) -> Any:
 def floating(argument: str, value: Any) -> np.dtype:
     """The type that `value` names, float32 or float64."""
     try:
-        if isinstance(value, (type, str, np.dtype)) or hasattr(value, "dtype"):
-            found = np.dtype(value if isinstance(value, (type, str, np.dtype)) else value.dtype)
-            if found in (np.dtype(np.float32), np.dtype(np.float64)) and getattr(value, "shape", ()) == ():
+        # JAX's types, such as jnp.float32, are neither types nor NumPy's.
+        if isinstance(value, (type, str, np.dtype)) or (hasattr(value, "dtype") and not hasattr(value, "shape")):
+            found = np.dtype(value)
+            if found in (np.dtype(np.float32), np.dtype(np.float64)):
                 return found
     except TypeError:
         pass

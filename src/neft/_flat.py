@@ -36,7 +36,7 @@ def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], A
         raise ValueError("params hold no array of real numbers, so there is nothing to differentiate.")
 
     def z(trained: Any, x: Array) -> Array:
-        outputs = jnp.asarray(apply(eqx.combine(trained, fixed), x))
+        outputs = _called(apply, eqx.combine(trained, fixed), x)
         if outputs.ndim != 2 or outputs.shape[0] != len(x):
             raise ValueError(
                 f"f maps {len(x)} inputs to an array of shape {outputs.shape}, but must give (inputs, outputs)."
@@ -44,6 +44,20 @@ def split(f: Model | MLP, params: Any) -> tuple[Callable[[Any, Array], Array], A
         return outputs
 
     return z, trained
+
+
+def _called(apply: Callable[[Any, Any], Any], params: Any, x: Array) -> Array:
+    try:
+        found = apply(params, x)
+    except TypeError as error:
+        # One that came from within is the function's own.
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise
+        raise ValueError(f"f cannot be called with params and x: {_check.reason(error)}.") from None
+    try:
+        return jnp.asarray(found)
+    except (TypeError, ValueError):
+        raise ValueError(f"f returns {_check.brief(found)}, but must give an array (inputs, outputs).") from None
 
 
 def network(f: Any) -> MLP | None:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from . import _check
 from ._activation import Activation, activation
-from ._promote import common_dtype, to_rank, traced
+from ._promote import common_dtype, to_rank
 from ._public import public
 
 
@@ -76,17 +76,14 @@ class MLP:
         """Random Gaussian parameters, one `Layer` per layer, in JAX's default float type unless `dtype` is given."""
         dtype = jnp.zeros(()).dtype if dtype is None else dtype
         try:
-            if not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
+            if isinstance(dtype, np.ndarray | jax.Array) or not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
                 raise TypeError
         except (TypeError, ValueError):
             raise ValueError(
                 f"dtype is {_check.brief(dtype)}, but must be a type of real floating-point numbers."
             ) from None
         keys = jax.random.split(_check.key("key", key), self.depth)
-        if not traced(key):
-            # Traced, it takes no memory yet.
-            what = f"the {self.parameter_count():.2e} parameters of widths {_check.brief(self.widths)}"
-            _check.memory(what, self.parameter_count(), itemsize=jnp.dtype(dtype).itemsize)
+        self.check_memory(dtype)
         layers = []
         for l, layer_key in enumerate(keys):
             fan_in, fan_out = self.widths[l], self.widths[l + 1]
@@ -127,6 +124,11 @@ class MLP:
         407050
         """
         return sum(n * (m + 1) for m, n in zip(self.widths, self.widths[1:]))
+
+    def check_memory(self, dtype: Any = np.float32) -> None:
+        """Refuse a network whose parameters do not fit into this machine's memory."""
+        what = f"the {self.parameter_count():.2e} parameters of widths {_check.brief(self.widths)}"
+        _check.memory(what, self.parameter_count(), itemsize=jnp.dtype(dtype).itemsize)
 
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from . import _check
+
 A = TypeVar("A", Array, np.ndarray)
 
 
@@ -44,3 +46,15 @@ def traced(value: Any) -> bool:
     except jax.errors.TracerArrayConversionError:
         return True
     return False
+
+
+def numeric(argument: str, value: Any) -> Array:
+    """`value` as a JAX array of real numbers, traced or not, for pure functions; NaN passes.
+
+    >>> numeric("q", [1.0, 2.0]).shape
+    (2,)
+    """
+    found = value if isinstance(value, jax.Array) else _check.as_array(argument, value)
+    if not jnp.issubdtype(found.dtype, jnp.number) or jnp.issubdtype(found.dtype, jnp.complexfloating):
+        raise ValueError(f"{argument} is {_check.brief(value)}, but must be an array of real numbers.")
+    return jnp.asarray(found)

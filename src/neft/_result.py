@@ -354,6 +354,8 @@ def _key_data(key: Any) -> tuple[int, ...] | None:
         return None
     if isinstance(key, int):
         return (key,)
+    if not hasattr(key, "dtype"):
+        raise ValueError(f"key is {_check.brief(key)}, but must be a JAX key or a whole number.")
     import jax
     import jax.numpy as jnp
 

@@ -281,7 +281,7 @@ def _real(argument: str, value: Any) -> Array:
         if not (jnp.issubdtype(number.dtype, jnp.floating) or jnp.issubdtype(number.dtype, jnp.integer)):
             raise TypeError
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{argument} is {value!r}, but must be a real number or an array of them.") from None
+        raise ValueError(f"{argument} is {_check.brief(value)}, but must be a real number or an array.") from None
     return number if jnp.issubdtype(number.dtype, jnp.floating) else number.astype(jnp.result_type(float))
 
 

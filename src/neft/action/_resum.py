@@ -61,12 +61,15 @@ def pade(coefficients: Any, t: float = 1.0) -> tuple[float, float]:
     unit = series_radius(c)
     unit = unit if math.isfinite(unit) and unit > 0 else 1.0
     scaled = c * unit ** np.arange(len(c))
+    _check.finite("coefficients times the radius to their powers", scaled)
     used = range(max(0, min(2 * len(c) // 3, len(c) - 3)), len(c))
     values = [_pade(scaled, n // 2 + n % 2, n // 2, t / unit) for n in used]
     triples = [values[i : i + 3] for i in range(max(1, len(values) - 2))]
     spreads = [(max(triple) - min(triple), triple[-1]) for triple in triples if all(map(math.isfinite, triple))]
-    if not spreads or len(values) < 2:
-        return (values[0] if spreads else math.nan), math.inf
+    if not spreads:
+        raise ValueError(f"t is {t:g}, where no approximant has a value: it must be nearer to the radius, {unit:g}.")
+    if len(values) < 2:
+        return values[0], math.inf
     value = min(spreads)[1]
     beside = [_pade(scaled, n // 2 + n % 2 + i, n // 2 - i, t / unit) for n in used if n > 1 for i in (-1, 1)]
     ranked = sorted(filter(math.isfinite, values + beside))

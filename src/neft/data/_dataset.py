@@ -34,6 +34,9 @@ class Dataset:
     statistics: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
+        for name in ("name", "split", "preprocessing"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is {_check.brief(getattr(self, name))}, but must be a text.")
         # What could still be written to belongs to somebody else.
         for letter in ("x", "y"):
             values = getattr(self, letter)

@@ -98,8 +98,10 @@ def estimate_model(
     x = jnp.asarray(_check.array("x", x, dtype=np.asarray(x).dtype if np.asarray(x).dtype.kind in "iuf" else float))
     if x.ndim == 0 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}, but its first axis must count at least one sample.")
-    shape, size = _sizes(init, apply, x, key)
-    every = rates_of(apply, rates)
+    _check.function("init", init, "key")
+    _check.function("apply", apply, "params", "x")
+    shape, size, params = _sizes(init, apply, x, key)
+    every = _rates(rates_of(apply, rates), params)
     chunk = block_size((shape[0] * shape[1] * ntk + 4) * size, 128)
     groups, reference = [], None
     for group in track(list(blocks(draws, -(-draws // min(_GROUPS, draws)))), "draws"):
@@ -124,8 +126,27 @@ def estimate_model(
     return ModelEstimates(**found | absent, draws=draws, made=made)
 
 
-def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple[int, int], int]:
-    # The shape (N, O) of the outputs, and the bytes of the parameters.
+def _rates(rates: Any, params: Any) -> Any:
+    # A number, or a tree that begins like the parameters', of numbers or arrays that fit them.
+    try:
+        spread = jax.tree.leaves(jax.tree.broadcast(rates, params))
+        fits = [
+            _check.array("rates", rate).shape in ((), leaf.shape) for rate, leaf in zip(spread, jax.tree.leaves(params))
+        ]
+    except ValueError as error:
+        if str(error).startswith("rates"):
+            raise
+        fits = [False]
+    if not all(fits):
+        raise ValueError(
+            f"rates is {_check.brief(rates)}, but must be a number, or a tree like the parameters with a number or an "
+            "array of their shape for each."
+        )
+    return rates
+
+
+def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple[int, int], int, Any]:
+    # The shape (N, O) of the outputs, the bytes of the parameters, and what these are.
     def sizes(key):
         params = init(key)
         return eqx.filter(params, eqx.is_inexact_array), apply(params, x)
@@ -140,7 +161,7 @@ def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple
             f"apply returns {shape[0]} × {shape[1]} values, but at most {_VALUES} have room for a four-point function: "
             "take fewer samples or fewer outputs."
         )
-    return shape, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    return shape, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)), params
 
 
 @eqx.filter_jit  # functions are static and whatever arrays they hold are not, so equal models are compiled once

@@ -64,6 +64,10 @@ def capture(
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must have shape (batch, inputs) with at least one input.")
     variables, forward = _opened(model, params)
+    if loss is not None:
+        _check.function("loss", loss, "outputs")
+    if penalty is not None:
+        _check.function("penalty", penalty, "params")
     if loss is None:
         if penalty is not None:
             raise ValueError("penalty is given without loss, but is added to one.")

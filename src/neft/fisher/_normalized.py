@@ -39,6 +39,7 @@ def glorot(net: MLP, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer, ..
     >>> glorot(MLP(widths=(3, 3)), jax.random.key(0))[0].b.tolist()
     [0.0, 0.0, 0.0]
     """
+    net.check_memory(dtype)
     sizes = zip(net.widths, net.widths[1:], jax.random.split(key, net.depth))
     return tuple(
         Layer(

@@ -122,7 +122,7 @@ def sample_from_kernels(
     (4, 1, 2)
     """
     function = chosen(loss)
-    y = prepared(function, y_train, len(np.atleast_1d(np.asarray(y_train))), outputs)
+    y = prepared(function, y_train, len(np.atleast_1d(_check.as_array("y_train", y_train))), outputs)
     plan = _times(time)
     kernels = of_matrices(K, Theta, len(y))
     return _sampled(kernels, y, plan, function, outputs, draws, key, start, {"data": digest(*kernels[:5], y)})
@@ -134,7 +134,7 @@ def _times(time: Any) -> np.ndarray:
     times = schedule(time=time).time
     assert times is not None
     if not np.isfinite(times).all() or (np.diff(times.ravel()) < 0).any():
-        raise ValueError(f"time is {time!r}, but must be finite and, if it is a list, in rising order.")
+        raise ValueError(f"time is {_check.brief(time)}, but must be finite and, if it is a list, in rising order.")
     return times
 
 

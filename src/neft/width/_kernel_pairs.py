@@ -17,7 +17,7 @@ from .._activation import Activation, derivative_of
 from .._closed import Form, Pair, form_of
 from .._hermite import functions
 from .._network import MLP
-from .._promote import common_dtype
+from .._promote import common_dtype, numeric
 from .._public import public
 from .._quadrature import PANELS, in_units, unit_rule
 from ._one_input import Rates
@@ -115,8 +115,12 @@ def pair_kernel(
     (6.25, 14.0)
     """
     refuse_jumps(net.activation)
-    x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
+    x1, x2 = numeric("x1", x1), numeric("x2", x2)
     dtype = common_dtype(x1, x2, jnp.float32)
+    try:
+        np.broadcast_shapes(x1.shape, x2.shape)
+    except ValueError:
+        raise ValueError(f"x1 and x2 have shapes {x1.shape} and {x2.shape}, which do not broadcast.") from None
     x1, x2 = jnp.broadcast_arrays(x1.astype(dtype), x2.astype(dtype))
     if x1.ndim == 0 or x1.shape[-1] != net.widths[0]:
         raise ValueError(f"x1 and x2 have {x1.shape[-1:]} entries, but must have {net.widths[0]}, the net's n_0.")

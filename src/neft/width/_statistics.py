@@ -129,8 +129,8 @@ def _asked(only: Any) -> frozenset[str]:
         return frozenset(NAMES)
     names = (only,) if isinstance(only, str) else tuple(only)
     for name in names:
-        if name not in NAMES:
-            raise ValueError(f"only holds {name!r}, but must hold names out of {', '.join(NAMES)}.")
+        if not isinstance(name, str) or name not in NAMES:
+            raise ValueError(f"only holds {_check.brief(name)}, but must hold names out of {', '.join(NAMES)}.")
     if not names:
         raise ValueError(f"only is empty, but must hold names out of {', '.join(NAMES)}.")
     return frozenset(names)
