@@ -118,7 +118,8 @@ def function(argument: str, value: Any, *given: str) -> None:
     except TypeError:
         raise ValueError(f"{argument} is {brief(value)}, but must be a function of {' and '.join(given)}.") from None
     except ValueError:  # its signature is not known
-        return
+        if isinstance(value, type):
+            raise ValueError(f"{argument} is {brief(value)}, a class, but must be a function.") from None
 
 
 def finite(what: str, values: Any) -> None:

@@ -44,6 +44,8 @@ class Series(eqx.Module):
 
     def __check_init__(self) -> None:
         _check.real("scale", self.scale, above=0.0)
+        if not isinstance(self.scaled, jax.Array):
+            _check.as_array("scaled", self.scaled)
         if np.ndim(self.scaled) == 0 or not np.shape(self.scaled)[0]:
             raise ValueError(f"scaled has shape {np.shape(self.scaled)}, but must have one entry per order, from 0 on.")
 

@@ -93,7 +93,10 @@ def _run(loss: Callable, start: Any, direction: Any, order: int, unit: float) ->
             f"coefficient {wrong} of the loss is {found[wrong]}: the loss has no Taylor series where the line starts, "
             "or the coefficients overflow, for which a smaller unit helps."
         )
-    return found / unit ** np.arange(order + 1.0)
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        found = found / unit ** np.arange(order + 1.0)
+    _check.finite(f"a coefficient in the unit {unit:g}", found)
+    return found
 
 
 @functools.lru_cache(maxsize=32)

@@ -57,6 +57,8 @@ def pade(coefficients: Any, t: float = 1.0) -> tuple[float, float]:
     True
     """
     c = _check.array("coefficients", coefficients, ndim=1)
+    if not len(c):
+        raise ValueError("coefficients is empty, but must hold at least one number.")
     t = _check.real("t", t)
     unit = series_radius(c)
     unit = unit if math.isfinite(unit) and unit > 0 else 1.0

@@ -45,7 +45,7 @@ class Program(TyperGroup):
         except ValueError as error:
             if os.environ.get("NEFT_DEBUG"):
                 raise
-            _leave(str(error), BAD_INPUT)
+            _leave(_sentence(error), BAD_INPUT)
         except Exception as error:
             # Usage errors: which package their class lives in depends on typer's version.
             if not hasattr(error, "format_message"):
@@ -117,6 +117,14 @@ def _forget_output() -> None:
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.stdout = sys.__stdout__ = None  # type: ignore[assignment]
+
+
+def _sentence(error: ValueError) -> str:
+    # What neft says is a sentence; what another library says is told as what it is.
+    text = str(error)
+    if text.endswith((".", "?", "!", ")")):
+        return text
+    return f"this input cannot be worked with ({type(error).__name__}: {reason(error)}); NEFT_DEBUG=1 shows where."
 
 
 def _jax_starts() -> bool:

@@ -43,6 +43,8 @@ class Dataset:
             shape = "(count, features)" if letter == "x" else "(count,)"
             if not isinstance(values, np.ndarray) or values.ndim != (2 if letter == "x" else 1):
                 raise ValueError(f"{letter} is {_check.brief(values)}, but must be a NumPy array of shape {shape}.")
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise ValueError(f"{letter} is {_check.brief(values)}, but must hold finite real numbers.")
             if values.flags.writeable:
                 values = values.copy()
                 values.setflags(write=False)

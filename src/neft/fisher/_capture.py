@@ -76,6 +76,8 @@ def capture(
     def cost(variables: Any) -> tuple[Array, Captures]:
         seen = forward(variables, x)
         total = loss(seen.outputs)
+        if jnp.shape(total) != ():
+            raise ValueError(f"loss returns an array of shape {jnp.shape(total)}, but must return a number.")
         return (total if penalty is None else total + penalty(variables)), seen
 
     (value, seen), gradient = jax.value_and_grad(cost, has_aux=True)(variables)

@@ -53,6 +53,8 @@ def joint(layers: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: b
     """
     _check.one_of("activation", activation, tuple(_STATES))
     x = np.atleast_2d(_check.array("x", x, ndim=(1, 2)))
+    if not x.size:
+        raise ValueError(f"x has shape {x.shape}, but must hold at least one input.")
     layers = _layers(layers, x.shape[1])
     states = [_states(activation, len(W)) for W in layers]
     if softmax:

@@ -19,6 +19,7 @@ _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 @styled
 def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float, float] = (2.9, 2.1)) -> Figure:
     """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors."""
+    _check.one_of("name", name, tuple(stats.tensors))
     size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
     figure, axes = panel("", "layer", _LETTERS.get(name, name), size=size)
     layer = np.arange(1, len(stats.widths))

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._flat import network, per_leaf, rates_of
 from .._network import MLP
+from .._promote import numeric
 from .._public import public
 
 
@@ -60,5 +61,10 @@ def mlp_ntk(
     >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
     (5, 5, 2, 2)
     """
+    for argument, x in (("x1", x1), ("x2", x1 if x2 is None else x2)):
+        if 0 in (shape := numeric(argument, x).shape) or len(shape) != 2:
+            raise ValueError(
+                f"{argument} has shape {shape}, but must have shape (N, {net.widths[0]}) with N at least 1."
+            )
     first = signals(net, params, x1)
     return layer_ntk(net.rates(), first, first if x2 is None else signals(net, params, x2), trace)

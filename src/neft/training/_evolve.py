@@ -220,4 +220,5 @@ def _inputs(name: str, x: Any) -> np.ndarray:
 
 def _double(leaf: Any) -> Any:
     kind = getattr(leaf, "dtype", None)
-    return jnp.asarray(leaf, np.float64) if kind is not None and jnp.issubdtype(kind, jnp.floating) else leaf
+    known = isinstance(leaf, np.ndarray | np.generic | jax.Array)
+    return jnp.asarray(leaf, np.float64) if known and jnp.issubdtype(kind, jnp.floating) else leaf

@@ -65,15 +65,9 @@ def kernel(
 
 def _dtype(dtype: Any, *inputs: Any) -> np.dtype:
     if dtype is None:
-        kinds = [np.dtype(x.dtype) for x in inputs if hasattr(x, "dtype")]
-        return np.dtype(np.float32 if kinds and all(kind == np.float32 for kind in kinds) else np.float64)
-    try:
-        found = np.dtype(dtype)
-        if found not in (np.float32, np.float64):
-            raise TypeError
-    except TypeError:
-        raise ValueError(f"dtype is {dtype!r}, but must be 'float32' or 'float64'.") from None
-    return found
+        kinds = [str(x.dtype) for x in inputs if hasattr(x, "dtype")]
+        return np.dtype(np.float32 if kinds and all(kind == "float32" for kind in kinds) else np.float64)
+    return _check.floating("dtype", dtype)
 
 
 def _inputs(name: str, x: Any, net: MLP) -> np.ndarray:
