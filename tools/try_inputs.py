@@ -538,7 +538,6 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "training.orders": lambda: (
             trained
             | {
-                "x_test": None,
                 "widths": [4, 8],
                 "draws": 2,
                 "key": t()["key"],
@@ -684,6 +683,9 @@ NAN_IS_DOCUMENTED |= {"Kink", "fisher.Settings", "fisher.refresh", "sweep.Specif
 """Functions whose results say in words what NaN in them means, or that only hold what is checked where it is used."""
 
 
+LONG = {("claims.check", "ids"), ("report.write", "sections")}
+"""Arguments without which all claims are measured and all sections are written, which takes its time."""
+
 WITHOUT_ARGUMENTS = {"activation_names", "data.available", "describe.available", "claims.ledger"}
 
 
@@ -714,8 +716,8 @@ def cases(count: int | None, seed: int, only: str) -> list[Case]:
         if not function.startswith(only):
             continue
         for argument in arguments():
-            if argument == "self" or (function, argument) == ("claims.check", "ids"):
-                continue  # without ids, all claims are measured, which takes its time
+            if argument == "self" or (function, argument) in LONG:
+                continue
             # Its own numbers for each argument, so that a table that grows leaves the others alone.
             own = random.Random(zlib.crc32(f"{function} {argument} {seed}".encode()))
             chosen += [Case(function, argument, v) for v in (own.sample(names, min(count or 999, len(names))))]

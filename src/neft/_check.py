@@ -134,7 +134,7 @@ def key(argument: str, value: Any) -> Any:
 
     kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if isinstance(value, jax.Array | np.ndarray) and kind is not None:
-        if jax.dtypes.issubdtype(kind, jax.dtypes.prng_key) and shape == ():
+        if jax.numpy.issubdtype(kind, jax.dtypes.prng_key) and shape == ():
             return value
         if kind == np.uint32 and shape == (2,):
             return value
@@ -200,6 +200,6 @@ def brief(value: Any) -> str:
         text = " ".join(repr(value).split())
     except Exception:
         return f"a {type(value).__name__}"
-    if len(text) > 60 and getattr(value, "shape", ()) != ():
-        return f"an array of shape {tuple(value.shape)}"
+    if len(text) > 60 and (shape := getattr(value, "shape", ())) != ():
+        return f"an array of shape {tuple(shape)}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -328,6 +328,10 @@ def _typed(value: Any, hint: Any) -> Any:
     for kind, stored in ((tuple, list), (list, list), (dict, dict)):
         if (origin or hint) is kind and not isinstance(value, stored):
             raise ValueError(f"{_check.brief(value)} stands where a {stored.__name__} should")
+    return _typed_parts(value, origin, inner)
+
+
+def _typed_parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> Any:
     if origin is tuple:
         hints = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else inner
         if len(hints) != len(value):

@@ -31,6 +31,7 @@ def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     >>> [round(float(c), 4) for c in jax.jit(coefficients, static_argnums=0)(None, jnp.ones(2))]
     [2.0, 2.0, 1.0, 0.3333]
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
 
     def run(start: Any, direction: Any) -> Any:
@@ -66,6 +67,7 @@ def ray(
     >>> ray(lambda w: jnp.logaddexp(0.0, w["a"]).sum(), {"a": np.ones(2)}, 2)
     array([1.38629436, 1.        , 0.25      ])
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     kind = np.dtype(_check.one_of("dtype", np.dtype(dtype).name, ("float32", "float64")))
     end = _tree("params", params, kind)

@@ -106,6 +106,7 @@ def recover(loss: Callable[[Any], Any], params: Any, *, order: int = 16, fractio
     >>> found.inside, abs(found.value - 20.0) < 1e-3, abs(found.partial) > 1e6
     (False, True, True)
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=4, at_most=_check.HIGHEST_ORDER)
     fraction = _check.real("fraction", fraction, above=0.0)
     direction = _tree("params", params, np.float64)

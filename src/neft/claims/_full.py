@@ -23,7 +23,10 @@ def save_full(outcome: Outcome, *, folder: str | os.PathLike[str] = _FOLDER) -> 
             "but only a verdict at level 'full' is kept."
         )
     target = Path(folder) / f"{outcome.id}.json"
-    target.parent.mkdir(exist_ok=True)
+    try:
+        target.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"folder is {str(folder)!r}, which cannot be made: {error.strerror or error}.") from None
     outcome.save(target)
     return target
 

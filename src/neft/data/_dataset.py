@@ -37,6 +37,8 @@ class Dataset:
         for name in ("name", "split", "preprocessing"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is {_check.brief(getattr(self, name))}, but must be a text.")
+        if self.shape is not None and not (isinstance(self.shape, tuple) and len(self.shape) == 2):
+            raise ValueError(f"shape is {_check.brief(self.shape)}, but must be (rows, columns) of an image, or None.")
         # What could still be written to belongs to somebody else.
         for letter in ("x", "y"):
             values = getattr(self, letter)

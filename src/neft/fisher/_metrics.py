@@ -90,7 +90,7 @@ def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) 
            [0., 0., 3., 1.]])
     """
     variance = _check.real("variance", variance, above=0.0)
-    if np.ndim(W) == 0:
+    if _check.as_array("W", W).ndim == 0:
         neurons, fan_in = _check.integer("W", W, at_least=1), None
     else:
         neurons, fan_in = _check.array("W", W, ndim=2).shape

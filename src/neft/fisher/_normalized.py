@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .. import _check
 from .._network import MLP, Layer
 from .._public import public
 
@@ -60,6 +61,10 @@ class BatchNormalized:
     """
 
     net: MLP
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.net, MLP):
+            raise ValueError(f"net is {_check.brief(self.net)}, but must be a network such as neft.MLP((3, 8, 1)).")
 
     def init(self, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer | Norm, ...]:
         """Glorot's layers, scales 1 and shifts 0."""

@@ -59,10 +59,12 @@ def ntk_distribution(
     _refuse_empty("values", values)
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
     reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
+    if not np.isfinite([mean - 2 * reach, mean + 2 * reach]).all():
+        raise ValueError(f"mean is {mean:g} and spread is {spread:g}, which no axis can show.")
     _counted(axes, values, (mean - reach, mean + reach))
     grid = np.linspace(mean - reach, mean + reach, 301)
     if spread > 0:
-        curve = np.exp(-((grid - mean) ** 2) / (2 * spread**2)) / (spread * np.sqrt(2 * np.pi))
+        curve = np.exp(-(((grid - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         axes.plot(grid, curve, label="predicted mean and spread", **look(0))
     axes.axvline(infinite, label="infinite width", **look(1, 1))
     axes.margins(x=0)

@@ -219,6 +219,5 @@ def _inputs(name: str, x: Any) -> np.ndarray:
 
 
 def _double(leaf: Any) -> Any:
-    kind = getattr(leaf, "dtype", None)
     known = isinstance(leaf, np.ndarray | np.generic | jax.Array)
-    return jnp.asarray(leaf, np.float64) if known and jnp.issubdtype(kind, jnp.floating) else leaf
+    return jnp.asarray(leaf, np.float64) if known and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf

@@ -122,7 +122,10 @@ def sample_from_kernels(
     (4, 1, 2)
     """
     function = chosen(loss)
-    y = prepared(function, y_train, len(np.atleast_1d(_check.as_array("y_train", y_train))), outputs)
+    given = np.atleast_1d(_check.as_array("y_train", y_train))
+    if not given.size:
+        raise ValueError(f"y_train has shape {given.shape}, but must hold at least one target.")
+    y = prepared(function, y_train, len(given), outputs)
     plan = _times(time)
     kernels = of_matrices(K, Theta, len(y))
     return _sampled(kernels, y, plan, function, outputs, draws, key, start, {"data": digest(*kernels[:5], y)})
