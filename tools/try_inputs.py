@@ -664,6 +664,93 @@ def _figure() -> Any:
     return Figure()
 
 
+TEXTS = {
+    "text": "abc",
+    "no text": "",
+    "comma": ",",
+    "holes": "1,,2",
+    "minus one": "-1",
+    "zero": "0",
+    "fraction": "2.5",
+    "not a number": "nan",
+    "infinite": "inf",
+    "beyond floats": "1e309",
+    "beyond all": "9" * 40,
+    "tiny": "1e-320",
+    "two": "3,4",
+    "letters": "σ→é",
+    "control": "a\tb",
+    "nowhere": "/nowhere/at/all.json",
+    "a folder": ".",
+    "another suffix": "file.exe",
+    "brackets": "relu(",
+    "option": "--json",
+}
+"""What is tried in place of each option of a command."""
+
+COMMANDS = {
+    "activation": ("relu", ["", "--order", "--out", "--plot"]),
+    "network": (
+        "--widths 3,4,1",
+        [
+            "--widths",
+            "--activation",
+            "--C-b",
+            "--C-W",
+            "--lambda-b",
+            "--lambda-W",
+            "--seed",
+            "--draws",
+            "--out",
+            "--plot",
+        ],
+    ),
+    "stats": ("--widths 3,4,1", ["--widths", "--activation", "--C-b", "--C-W", "--input", "--lambda-W", "--out"]),
+    "check": ("--widths 3,4,1 --draws 4", ["--widths", "--draws", "--factors", "--input", "--seed", "--out"]),
+    "critical": ("relu", ["", "--out"]),
+    "phase": ("relu --points 2", ["", "--C-b", "--C-W", "--points"]),
+    "advise": (
+        "relu --depth 3 --width 8",
+        [
+            "",
+            *[
+                "--depth",
+                "--width",
+                "--inputs",
+                "--outputs",
+                "--q",
+                "--C-b",
+                "--C-W",
+                "--point",
+                "--code",
+                "--parameterization",
+            ],
+        ],
+    ),
+    "predict": (
+        "--widths 784,4,1 --train 4 --test 2",
+        ["--train", "--test", "--preprocess", "--time", "--steps", "--learning-rate", "--order", "--draws"],
+    ),
+    "action": (
+        "--hidden 0",
+        ["--preprocess", "--activation", "--order", "--params", "--split", "--stops", "--stop-steps", "--seed"],
+    ),
+    "fisher": (
+        "--count 4 --neurons 1",
+        ["--subsystem", "--activation", "--neurons", "--count", "--C-W", "--split", "--seed"],
+    ),
+    "train": (
+        "--epochs 0",
+        ["--optimizer", "--learning-rate", "--schedule", "--hidden", "--inputs", "--points", "--batch", "--l2"],
+    ),
+    "sweep": ("--out out", ["", "--workers", "--scheduler", "--format", "--timeout"]),
+    "data": ("fashion-mnist --subset", ["", "--split", "--preprocess"]),
+    "claims": ("nothing", ["", "--level"]),
+    "report": ("--data nothing", ["--data", "--out", "--preprocess"]),
+    "show": ("nothing.json", ["", "--out", "--plot"]),
+}
+"""For each command, a line that is cheap or refused, and the options to try; an empty one is its first word."""
+
 PURE = {
     "Series.line",
     "Series.of_powers",
@@ -722,12 +809,45 @@ def cases(count: int | None, seed: int, only: str) -> list[Case]:
             own = random.Random(zlib.crc32(f"{function} {argument} {seed}".encode()))
             chosen += [Case(function, argument, v) for v in (own.sample(names, min(count or 999, len(names))))]
         chosen.append(Case(function, "no_such_argument", "None"))
+    for command, (_, options) in COMMANDS.items():
+        if f"neft {command}".startswith(only):
+            texts = [text for text in TEXTS if (command, text) != ("claims", "option")]  # which measures all of them
+            chosen += [Case(f"neft {command}", option, text) for option in options for text in texts]
+            chosen.append(Case(f"neft {command}", "--no-such-option", "text"))
     return chosen
+
+
+def command(case: Case) -> tuple[str, str]:
+    """What a command line does: its exit code says whether it ran, and stderr holds one line where it did not."""
+    from typer.testing import CliRunner
+
+    from neft.cli import app
+
+    name = case.function.removeprefix("neft ")
+    words = COMMANDS[name][0].split()
+    if case.argument:
+        words += [case.argument, TEXTS[case.value]]
+    else:
+        words[0] = TEXTS[case.value]
+    start = time.perf_counter()
+    found = CliRunner().invoke(app, [name, *words, "--quiet"] if name not in ("claims",) else [name, *words])
+    seconds = time.perf_counter() - start
+    if seconds > SECONDS:
+        return "slow", f"{seconds:.0f} s"
+    if found.exit_code in (0, 1) and isinstance(found.exception, SystemExit | None):
+        return "fine", ""
+    lines = found.stderr.splitlines()
+    if found.exit_code == 2 and lines and lines[-1].startswith("neft: ") and "cannot be worked with" not in lines[-1]:
+        return "sentence", lines[-1]
+    return "error", f"{found.exception!r} {found.stderr}"
 
 
 def call(case: Case) -> tuple[str, str]:
     """What happens, and the message or where it is NaN."""
     import neft
+
+    if case.function.startswith("neft "):
+        return command(case)
 
     arguments = dict(_table()[case.function]())
     if case.argument not in arguments and case.argument != "no_such_argument":

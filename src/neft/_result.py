@@ -356,7 +356,7 @@ def _array(value: Any, hint: Any) -> np.ndarray:
         found = np.empty(value[_SHAPE], dtype=_dtype(hint))
     elif isinstance(value, np.ndarray):
         found = value
-    elif isinstance(value, (dict, str)) or value is None:
+    elif isinstance(value, dict) or value is None or (isinstance(value, str) and value not in ("inf", "-inf", "nan")):
         raise ValueError(f"{_check.brief(value)} stands where an array should")
     else:
         try:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Network, Output, list_of
+from ._options import Network, Output, key_of, list_of
 from ._stats import Input, numbers
 
 
@@ -38,13 +38,12 @@ def check(
 
     Example: neft check --activation tanh --widths 3,64,64,1 --own-width --draws 1024
     """
-    import jax
     import numpy as np
 
     from .. import width
 
     net = network.build()
-    key = jax.random.key(network.seed)
+    key = key_of(network.seed)
     options = {"factors": list_of("--factors", factors), "own_width": own_width, "dtype": np.float32}
     found = width.check(net, numbers(input, net.widths[0]), draws=draws, key=key, **options)
     emit(found, output)
