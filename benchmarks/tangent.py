@@ -41,14 +41,14 @@ def run() -> list[Ratio]:
     """Through layers, and of a function about which nothing is known."""
     net, params, x = case()
     what = f"NTK of {'-'.join(map(str, WIDTHS))}, {INPUTS}×{INPUTS}×10×10, float32"
-    layers = np.asarray(neft.tangent.ntk(net, params, x))
+    layers = np.asarray(neft.tangent.ntk(net, params, x, rates=1.0))
     ratios = []
     data = {"x": x} | {f"{name}{l}": np.asarray(v) for l, layer in enumerate(params) for name, v in zip("Wb", layer)}
     job = {"what": "ntk", "implementation": "STRUCTURED_DERIVATIVES", "dtype": "float32", "vmap_axes": 0}
     with peer("neural_tangents_training.py", job, data) as theirs:
         if theirs is not None:
             assert np.abs(theirs.answer["ntk"] - layers).max() < 1e-4 * np.abs(layers).max()
-            through = timed(lambda: neft.tangent.ntk(net, params, x).block_until_ready())
+            through = timed(lambda: neft.tangent.ntk(net, params, x, rates=1.0).block_until_ready())
             label = "neural-tangents, STRUCTURED_DERIVATIVES"
             ratios.append(Ratio.of(f"{what}: through layers", label, 1, *in_turns(through, theirs.seconds)))
     plain = lambda p, x: net.apply(p, x)  # noqa: E731

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from . import _check
+from ._public import public
 
 Parity = Literal["even", "odd"] | None
 
@@ -138,6 +139,7 @@ class Activation:
         return f"Activation({', '.join(facts)})"
 
 
+@public
 def activation(
     activation: "str | Activation | Callable[[Any], Any]",
     *,
@@ -167,14 +169,17 @@ def activation(
 
     if isinstance(activation, Activation | str):
         for argument, value in (("name", name), ("kinks", kinks)):
-            if value is not None and value != ():
-                raise ValueError(f"{argument} is {value!r}, but only a function can be given its {argument}.")
+            if value is not None and not (isinstance(value, tuple) and not value):
+                raise ValueError(
+                    f"{argument} is {_check.brief(value)}, but only a function can be given its {argument}."
+                )
         return activation if isinstance(activation, Activation) else from_text(activation)
     if callable(activation):
         own = getattr(activation, "__name__", type(activation).__name__)
         return _remade(activation, own if name is None else name, kinks)
     raise ValueError(
-        f"activation is {activation!r}, but must be a name (one of {', '.join(activation_names())}) or a function."
+        f"activation is {_check.brief(activation)}, but must be a name (one of {', '.join(activation_names())}) or a "
+        "function."
     )
 
 

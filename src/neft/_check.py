@@ -5,8 +5,11 @@ names the argument, the value and what is allowed.
 """
 
 import difflib
+import functools
+import inspect
 import math
 import operator
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,7 +30,7 @@ def one_of(argument: str, value: Any, allowed: Sequence[str]) -> str:
     """`value` if it is among the allowed names."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(
-            f"{argument} is {value!r}, but must be one of {', '.join(allowed)}{closest(str(value), allowed)}."
+            f"{argument} is {brief(value)}, but must be one of {', '.join(allowed)}{closest(brief(value), allowed)}."
         )
     return value
 
@@ -37,28 +40,28 @@ HIGHEST_ORDER = 503
 
 
 def integer(argument: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
-    """`value` as a Python int in the given range (bools and fractions are refused)."""
+    """`value` as a Python int in the given range (bools, fractions and lists are refused)."""
     try:
-        if isinstance(value, (bool, np.bool_)):
+        if isinstance(value, (bool, np.bool_)) or getattr(value, "shape", ()) != ():
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{argument} is {value!r}, but must be a whole number.") from None
+        raise ValueError(f"{argument} is {brief(value)}, but must be a whole number.") from None
     if at_least is not None and number < at_least:
-        raise ValueError(f"{argument} is {number}, but must be at least {at_least}.")
+        raise ValueError(f"{argument} is {brief(number)}, but must be at least {at_least}.")
     if at_most is not None and number > at_most:
-        raise ValueError(f"{argument} is {number}, but must be at most {at_most}.")
+        raise ValueError(f"{argument} is {brief(number)}, but must be at most {at_most}.")
     return number
 
 
 def real(argument: str, value: Any, *, at_least: float | None = None, above: float | None = None) -> float:
     """`value` as a finite Python float, optionally bounded from below."""
     try:
-        if isinstance(value, (bool, np.bool_, str)):
+        if isinstance(value, (bool, np.bool_, str, bytes)) or getattr(value, "shape", ()) != ():
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{argument} is {_brief(value)}, but must be a real number.") from None
+    except Exception:  # whatever its __float__ raises
+        raise ValueError(f"{argument} is {brief(value)}, but must be a real number.") from None
     if not math.isfinite(number):
         raise ValueError(f"{argument} is {number}, but must be finite.")
     if at_least is not None and number < at_least:
@@ -77,16 +80,17 @@ def array(
     at_least: float | None = None,
     dtype: Any = np.float64,
 ) -> np.ndarray:
-    """`value` as a finite NumPy array of the given dtype, number of axes and shape (None: any length)."""
+    """`value` as a finite NumPy array of the given dtype (None: its own), axes and shape (None: any length)."""
     try:
-        result = _as_array(value)
+        result = as_array(argument, value)
         if result.dtype.kind not in "biuf":
             raise TypeError
+        dtype = result.dtype if dtype is None else dtype
         if np.dtype(dtype).kind in "iu" and result.dtype.kind == "f" and not (result == np.round(result)).all():
-            raise ValueError(f"{argument} must hold whole numbers, got {_brief(value)}.")
+            raise ValueError(f"{argument} must hold whole numbers, got {brief(value)}.")
         result = result.astype(dtype, copy=False)
     except (TypeError, OverflowError):
-        raise ValueError(f"{argument} must be an array of real numbers, got {_brief(value)}.") from None
+        raise ValueError(f"{argument} must be an array of real numbers, got {brief(value)}.") from None
     axes = (ndim,) if isinstance(ndim, int) else ndim
     if axes is not None and result.ndim not in axes:
         wanted = " or ".join(str(n) for n in axes)
@@ -107,13 +111,95 @@ def array(
     return result
 
 
-def _as_array(value: Any) -> np.ndarray:
+def function(argument: str, value: Any, *given: str) -> None:
+    """Refuse what cannot be called with these arguments, as far as that can be known without a call."""
+    try:
+        inspect.signature(value).bind(*given)
+    except TypeError:
+        raise ValueError(f"{argument} is {brief(value)}, but must be a function of {' and '.join(given)}.") from None
+    except ValueError:  # its signature is not known
+        if isinstance(value, type):
+            raise ValueError(f"{argument} is {brief(value)}, a class, but must be a function.") from None
+
+
+def finite(what: str, values: Any) -> None:
+    """Refuse a result that left the range of numbers on the way, from arguments that are finite themselves."""
+    if not np.isfinite(values).all():
+        raise ValueError(f"{what} is not finite: some of the arguments are too large.")
+
+
+def key(argument: str, value: Any) -> Any:
+    """`value` if it is one JAX key, of either kind, or a traced one; a whole number is a seed and no key."""
+    import jax
+
+    kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if isinstance(value, jax.Array | np.ndarray) and kind is not None:
+        if jax.numpy.issubdtype(kind, jax.dtypes.prng_key) and shape == ():
+            return value
+        if kind == np.uint32 and shape == (2,):
+            return value
+    number = value if type(value) is int and 0 <= value < 2**32 else 0
+    raise ValueError(f"{argument} is {brief(value)}, but must be one JAX key such as jax.random.key({number}).")
+
+
+def floating(argument: str, value: Any) -> np.dtype:
+    """The type that `value` names, float32 or float64."""
+    try:
+        # JAX's types, such as jnp.float32, are neither types nor NumPy's.
+        if isinstance(value, (type, str, np.dtype)) or (hasattr(value, "dtype") and not hasattr(value, "shape")):
+            found = np.dtype(value)
+            if found in (np.dtype(np.float32), np.dtype(np.float64)):
+                return found
+    except TypeError:
+        pass
+    raise ValueError(f"{argument} is {brief(value)}, but must be float32 or float64.")
+
+
+def memory(what: str, count: int, *, itemsize: int = 8) -> None:
+    """Refuse what would not fit into this machine's memory, before the system ends the process over it."""
+    have, need = _memory(), count * itemsize
+    if need > have:
+        raise ValueError(
+            f"{what} would take {need:.2e} bytes, but this machine has {have:.2e} bytes of memory: take smaller ones."
+        )
+
+
+@functools.cache
+def _memory() -> float:
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):  # not a POSIX system
+        return math.inf
+
+
+def as_array(argument: str, value: Any) -> np.ndarray:
+    """`value` as a NumPy array of whatever it holds."""
     try:
         return np.asarray(value)
-    except ValueError:  # a ragged list
-        raise TypeError from None
+    except (ValueError, TypeError):  # a ragged list
+        raise ValueError(f"{argument} must be an array of real numbers, got {brief(value)}.") from None
+    except Exception as error:  # what another library thinks of being read
+        raise ValueError(f"{argument} cannot be read as an array: {reason(error)}.") from None
 
 
-def _brief(value: Any) -> str:
-    text = repr(value)
+def reason(error: BaseException) -> str:
+    """What an exception of another library says, as a part of a sentence: the first one of its first line."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].partition(". ")[0].rstrip(".:")
+
+
+def brief(value: Any) -> str:
+    """How a value looks, on one short line.
+
+    >>> brief(np.ones((30, 30)))
+    'an array of shape (30, 30)'
+    """
+    if isinstance(value, int) and abs(value) >= 10**60:
+        return f"{'-' * (value < 0)}1e{math.log10(abs(value)):.0f}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        return f"a {type(value).__name__}"
+    if len(text) > 60 and (shape := getattr(value, "shape", ())) != ():
+        return f"an array of shape {tuple(shape)}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -29,6 +29,8 @@ _REACH = 9.0
 _STEP = 0.2  # of the trapezoid rule, in lengths of σ: 1e-10 for the fifth derivative of tanh
 _ROUNDING = 1e-14
 _TOLERANCE = 1e-7
+ALIGNED = 1e-7
+"""The √(1 - ρ²) that rounding leaves between variables that are multiples of each other, and some room."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -74,6 +76,9 @@ def _alike(act: Activation, p: int, q: int) -> float:
     # aligned, the sum is off by √(1 - ρ²); taken apart, by the rounding of its terms.
     kink = min((k.order for k in act.kinks), default=math.inf)
     power = max(0, p + q - 2 * kink - 1)
+    if kink == 0 and power:
+        # Where σ itself jumps the sum does not stay finite: only what rounding cannot tell from aligned counts as such.
+        return ALIGNED
     return _ROUNDING ** (1 / (1 + max(2, power))) if power else _ROUNDING
 
 
@@ -92,7 +97,8 @@ def aligned_pair(
     Where more than one delta meets, an average does not exist alone. What exists is the sum over all ways to share
     the derivative d/dx of σ''σ', or its powers on σσ and σ'σ', between the two factors, and nothing else is ever asked:
     a tensor of these samples has components in the ratio of powers of c_a and c_b. Then ⟨σ'''σ'⟩ holds the whole of
-    ⟨d/dx σ''σ'⟩/c_a, and ⟨σ^(4)σ⟩ and ⟨σ^(5)σ'⟩ hold half of what the others leave.
+    ⟨d/dx σ''σ'⟩/c_a, and ⟨σ^(4)σ⟩ and ⟨σ^(5)σ'⟩ hold half of what the others leave. Where σ itself jumps, ⟨σ''σ⟩ and
+    ⟨σ^(4)σ⟩ hold half of the sum and the others nothing.
     """
     kink = min((k.order for k in act.kinks), default=math.inf)
     line = _Line(act, ca, cb)
@@ -110,7 +116,7 @@ def _entry(line: "_Line", value, kink: float, p: int, q: int) -> float:
     ca, cb = line.scales
     if max(p, q) <= kink:
         return line.average(p, q)
-    if kink == 0 and (p, q) == (1, 1):
+    if kink == 0 and (p, q) in ((1, 1), (3, 1)):
         return 0.0
     if (p, q) == (2, 0):
         # d/dx (σ'σ) = c_a σ''σ + c_b σ'σ'.

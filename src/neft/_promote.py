@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from . import _check
+
 A = TypeVar("A", Array, np.ndarray)
 
 
@@ -41,3 +43,32 @@ def library_of(*values: Any) -> Any:
 def cast(value: Any, like: Any) -> Any:
     """A number, which may be traced, as an array without axes in the type of another."""
     return library_of(value, like).asarray(value, like.dtype)
+
+
+def traced(value: Any) -> bool:
+    """Whether a JAX array or key stands for values that are not known yet, because a function of it is being compiled.
+
+    >>> seen = []
+    >>> jax.eval_shape(lambda x: seen.append(traced(x)), jnp.ones(2))
+    >>> seen, traced(jnp.ones(2)), traced(jax.random.key(0)), traced(3.0)
+    ([True], False, False, False)
+    """
+    if not isinstance(value, jax.Array):
+        return False
+    try:
+        np.asarray(jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value)
+    except jax.errors.TracerArrayConversionError:
+        return True
+    return False
+
+
+def numeric(argument: str, value: Any) -> Array:
+    """`value` as a JAX array of real numbers, traced or not, for pure functions; NaN passes.
+
+    >>> numeric("q", [1.0, 2.0]).shape
+    (2,)
+    """
+    found = value if isinstance(value, jax.Array) else _check.as_array(argument, value)
+    if not jnp.issubdtype(found.dtype, jnp.number) or jnp.issubdtype(found.dtype, jnp.complexfloating):
+        raise ValueError(f"{argument} is {_check.brief(value)}, but must be an array of real numbers.")
+    return jnp.asarray(found)

@@ -23,6 +23,7 @@ import numpy as np
 
 from . import _check
 from ._files import writing
+from ._public import public
 from ._show import brief, to_frame, to_html
 from ._version import __version__
 
@@ -71,6 +72,7 @@ class Result:
         return {"type": type(self).__name__, **fields}
 
     @classmethod
+    @public
     def from_dict(cls, record: Mapping[str, Any]) -> "Result":
         """The result that `to_dict` described."""
         return _result(dict(record), expected=cls)
@@ -80,6 +82,7 @@ class Result:
         """The fields of a file with the names of today; a class that renamed one says how."""
         return fields
 
+    @public
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .json file (to read) or an .npz file (compact, for large arrays), whole or not at all."""
         target = Path(path)
@@ -152,6 +155,7 @@ class Made(Result):
     versions: dict[str, str]
 
     @classmethod
+    @public
     def by(
         cls,
         function: str,
@@ -170,6 +174,7 @@ class Made(Result):
         )
 
 
+@public
 def load(path: str | os.PathLike[str]) -> Result:
     """The result that `Result.save` wrote to `path` (.json or .npz)."""
     source = Path(path)
@@ -208,8 +213,7 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _reason(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].partition(". ")[0].rstrip(".")
+    return _check.reason(error).replace("\0", "")
 
 
 def _plain(value: Any) -> Any:
@@ -260,6 +264,8 @@ def _lift_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _put_back(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
         if set(value) == {_ARRAYS}:
+            if value[_ARRAYS] not in arrays:
+                raise ValueError(f"the array {_check.brief(value[_ARRAYS])} is missing")
             return arrays[value[_ARRAYS]]
         return {k: _put_back(v, arrays) for k, v in value.items()}
     if isinstance(value, list):
@@ -282,43 +288,113 @@ def _result(record: dict[str, Any], expected: type[Result] | None = None) -> Any
     if set(record) != wanted:
         odd = ", ".join(sorted(set(record) ^ wanted))
         raise ValueError(f"a saved {name} does not have the fields of this neft's {name} (see {odd})")
-    return kind(**{k: _typed(v, hints[k]) for k, v in record.items()})
+    lengths: dict[str, tuple[int, str]] = {}
+    return kind(**{k: _field(k, v, hints[k], lengths) for k, v in record.items()})
+
+
+def _field(name: str, value: Any, hint: Any, lengths: dict[str, tuple[int, str]]) -> Any:
+    # A file may have been edited: what stands in it must be what the annotation says, and axes of one name as long.
+    try:
+        found = _typed(value, hint)
+    except (TypeError, ValueError, OverflowError) as error:
+        if "\0" in str(error):
+            raise ValueError(str(error).replace("\0", f"{name}.", 1)) from None
+        raise ValueError(f"\0{name}: {_check.reason(error)}") from None
+    _compare_lengths(name, found, hint, lengths)
+    return found
 
 
 def _typed(value: Any, hint: Any) -> Any:
     # JSON knows neither tuples nor arrays nor infinities: the field's annotation says what a value was.
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, dict) and isinstance(hint, type) and issubclass(hint, Result):
-        return _result(dict(value), expected=hint)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None:
             return None
         return _typed(value, next(h for h in inner if h is not type(None)))
-    if _is_array(hint):
-        if isinstance(value, dict):
-            return np.empty(value[_SHAPE], dtype=_dtype(hint))
-        found = np.asarray(value, dtype=_dtype(hint))
-        # Infinities were written as words.
-        return found.astype(np.float64) if found.dtype.kind == "U" else found
+    if is_array(hint):
+        return _array(value, hint)
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(hint, type) and issubclass(hint, Result):
+        if not isinstance(value, dict):
+            raise ValueError(f"{_check.brief(value)} stands where a {hint.__name__} should")
+        return _result(dict(value), expected=hint)
     if hint is float:
-        return float(typing.cast(Any, value))
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise ValueError(f"{_check.brief(value)} stands where a number should")
+        return _number(value)
     if hint in (int, bool, str) and type(value) is not hint:
-        raise ValueError(f"{value!r} stands where a {hint.__name__} should")
-    if origin is tuple and isinstance(value, list):
+        raise ValueError(f"{_check.brief(value)} stands where a {hint.__name__} should")
+    for kind, stored in ((tuple, list), (list, list), (dict, dict)):
+        if (origin or hint) is kind and not isinstance(value, stored):
+            raise ValueError(f"{_check.brief(value)} stands where a {stored.__name__} should")
+    return _typed_parts(value, origin, inner)
+
+
+def _typed_parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> Any:
+    if origin is tuple:
         hints = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else inner
+        if len(hints) != len(value):
+            raise ValueError(f"{_check.brief(value)} has {len(value)} entries, but must have {len(hints)}")
         return tuple(_typed(v, h) for v, h in zip(value, hints, strict=True))
-    if origin is list and isinstance(value, list):
+    if origin is list:
         return [_typed(v, inner[0]) for v in value]
-    if origin is dict and isinstance(value, dict):
+    if origin is dict:
         return {k: _typed(v, inner[1]) for k, v in value.items()}
     return value
 
 
-def _is_array(hint: Any) -> bool:
-    # jaxtyping's annotations are classes that name the array type they stand for.
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{_check.brief(text)} stands where a number should") from None
+
+
+def _array(value: Any, hint: Any) -> np.ndarray:
+    if isinstance(value, dict) and set(value) == {_SHAPE}:
+        found = np.empty(value[_SHAPE], dtype=_dtype(hint))
+    elif isinstance(value, np.ndarray):
+        found = value
+    elif isinstance(value, dict) or value is None or (isinstance(value, str) and value not in ("inf", "-inf", "nan")):
+        raise ValueError(f"{_check.brief(value)} stands where an array should")
+    else:
+        try:
+            found = np.asarray(value, dtype=_dtype(hint))
+            # Infinities were written as words.
+            found = found.astype(np.float64) if found.dtype.kind == "U" else found
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{_check.brief(value)} stands where an array of numbers should") from None
+    if found.dtype.kind not in "biufcS":
+        raise ValueError(f"{_check.brief(value)} stands where an array of numbers should")
+    return found
+
+
+def is_array(hint: Any) -> bool:
+    """Whether an annotation is an array's; jaxtyping's are classes that name the type they stand for."""
     return hint is np.ndarray or getattr(hint, "array_type", None) is np.ndarray
+
+
+def _compare_lengths(name: str, value: Any, hint: Any, lengths: dict[str, tuple[int, str]]) -> None:
+    # `lengths` are those of the axes seen so far, and where.
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next((h for h in typing.get_args(hint) if h is not type(None)), None)
+    if isinstance(value, dict) and typing.get_origin(hint) is dict:
+        for key, part in value.items():
+            _compare_lengths(f"{name} {key}", part, typing.get_args(hint)[1], lengths)
+    if not isinstance(value, np.ndarray) or not getattr(hint, "dim_str", ""):
+        return
+    axes = hint.dim_str.split()
+    variadic = next((i for i, axis in enumerate(axes) if axis[0] in "*."), None)
+    after = 0 if variadic is None else len(axes) - variadic - 1
+    if value.ndim < len(axes) - (variadic is not None) or (variadic is None and value.ndim != len(axes)):
+        raise ValueError(f"\0{name}: it has shape {value.shape}, but must have axes ({hint.dim_str})")
+    head = axes if variadic is None else axes[:variadic]
+    pairs = [*zip(head, value.shape), *zip(axes[len(axes) - after :], value.shape[value.ndim - after :])]
+    for axis, length in pairs:
+        if axis.isidentifier() and axis != "_" and lengths.setdefault(axis, (length, name))[0] != length:
+            known, where = lengths[axis]
+            raise ValueError(f"\0{name}: it has {length} {axis}, but {where} has {known}")
 
 
 def _dtype(hint: Any) -> Any:
@@ -349,11 +425,13 @@ def _key_data(key: Any) -> tuple[int, ...] | None:
         return None
     if isinstance(key, int):
         return (key,)
+    if not hasattr(key, "dtype"):
+        raise ValueError(f"key is {_check.brief(key)}, but must be a JAX key or a whole number.")
     import jax
     import jax.numpy as jnp
 
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return tuple(int(word) for word in np.asarray(data).ravel())
+    return tuple(_check.array("key", data, dtype=np.int64).ravel().tolist())
 
 
 @functools.cache

@@ -44,6 +44,8 @@ class Series(eqx.Module):
 
     def __check_init__(self) -> None:
         _check.real("scale", self.scale, above=0.0)
+        if not isinstance(self.scaled, jax.Array):
+            _check.as_array("scaled", self.scaled)
         if np.ndim(self.scaled) == 0 or not np.shape(self.scaled)[0]:
             raise ValueError(f"scaled has shape {np.shape(self.scaled)}, but must have one entry per order, from 0 on.")
 
@@ -281,7 +283,7 @@ def _real(argument: str, value: Any) -> Array:
         if not (jnp.issubdtype(number.dtype, jnp.floating) or jnp.issubdtype(number.dtype, jnp.integer)):
             raise TypeError
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{argument} is {value!r}, but must be a real number or an array of them.") from None
+        raise ValueError(f"{argument} is {_check.brief(value)}, but must be a real number or an array.") from None
     return number if jnp.issubdtype(number.dtype, jnp.floating) else number.astype(jnp.result_type(float))
 
 

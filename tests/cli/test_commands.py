@@ -168,3 +168,17 @@ def test_data_of_ones_own_has_no_subset(neft, tmp_path):
     np.savez(tmp_path / "a.npz", x_train=[1.0], y_train=[1.0], x_test=[2.0])
     result = neft("predict", tmp_path / "a.npz", "--subset")
     assert result.exit_code == 2 and "--subset goes with a named set" in result.stderr
+
+
+def test_check_takes_factors_and_the_networks_own_width(neft):
+    line = ("check", "--widths", "3,8,2", "--draws", "4")
+    assert "Drawn: 3 - 16 - 2." in neft(*line, "--factors", "2").stdout
+    own = neft(*line, "--own-width")
+    assert own.exit_code == 0 and "4 networks of these widths" in own.stdout and "no verdict" in own.stdout
+    for options, words in (
+        (("--factors", "1,x"), "--factors is '1,x'"),
+        (("--factors", "0.3"), "whole hidden widths"),
+        (("--factors", "1", "--own-width"), "own_width"),
+    ):
+        result = neft(*line, *options)
+        assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1

@@ -6,7 +6,7 @@ import pytest
 from helpers import one_sentence
 from jax.flatten_util import ravel_pytree
 
-from neft import MLP, tangent
+from neft import MLP, tangent, training
 
 pytestmark = pytest.mark.xdist_group("tangent")  # what the fixture computes is computed once
 
@@ -49,7 +49,7 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     other = jnp.asarray(X)
     plain = lambda p, x: NET.apply(p, x)  # noqa: E731
     arrays = jax.tree.map(lambda r, p: jnp.full(p.shape, r), NET.rates(), params)
-    for rates in (None, 0.7, NET.rates(), arrays):
+    for rates in (1.0, 0.7, NET.rates(), arrays):
         layers = tangent.ntk(NET, params, x, other, rates=rates)
         np.testing.assert_allclose(tangent.ntk(plain, params, x, other, rates=rates), layers, rtol=1e-12, atol=1e-14)
         assert layers.shape == (2, 3, 2, 2)
@@ -58,11 +58,39 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     )
 
 
+def test_rates_mean_the_same_in_all_of_tangent_and_in_training(brute):
+    params, x, rates, J, H, _ = brute
+    plain = lambda p, x: NET.apply(p, x)  # noqa: E731
+    e, v = np.ones((2, 2)), np.asarray(J) * np.asarray(rates)[None, None, :]
+    own, ones = np.einsum("aip,bjp->abij", v, J), np.einsum("aip,bjp->abij", J, J)
+    assert np.abs(own - ones).max() > 0.1
+    for f in (NET, NET.apply):
+        np.testing.assert_allclose(tangent.ntk(f, params, x), own, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            tangent.products(f, params, x, [e]), np.einsum("abij,bj->ai", own, e), rtol=1e-12, atol=1e-13
+        )
+    np.testing.assert_allclose(tangent.mlp_ntk(NET, params, x), own, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        tangent.dntk(NET, params, x), np.einsum("aipq,bjp,ckq->abcijk", H, v, v), rtol=1e-11, atol=1e-13
+    )
+    np.testing.assert_allclose(training.evolve(NET.apply, params, x, e, order=1).H, own, rtol=1e-12, atol=1e-13)
+    for f, given in ((plain, None), (plain, 1.0), (NET, 1.0)):
+        np.testing.assert_allclose(tangent.ntk(f, params, x, rates=given), ones, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_the_ddntks_of_a_network_have_its_rates(brute):
+    params, x, *_ = brute
+    for found, wanted in zip(tangent.ddntk(NET.apply, params, x), tangent.ddntk(NET, params, x, rates=NET.rates())):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
 def test_images_of_bytes_have_the_ntk_of_the_same_numbers():
     net = MLP(widths=(3, 4, 2), activation="linear")
     params, x = net.init(jax.random.key(0)), np.array([[200, 100, 3], [7, 250, 90]], np.uint8)
     plain = lambda p, x: net.apply(p, x)  # noqa: E731
-    np.testing.assert_allclose(tangent.ntk(net, params, x), tangent.ntk(plain, params, x.astype(float)), rtol=1e-12)
+    numbers = tangent.ntk(plain, params, x.astype(float), rates=net.rates())
+    np.testing.assert_allclose(tangent.ntk(net, params, x), numbers, rtol=1e-12)
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """Every tensor of every layer against simulation: |z| < 5, and what is not zero is more than ten standard errors."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
 from helpers import one_sentence
 
 import neft
-from neft import MLP
+from neft import MLP, plot
+from neft.report import tables
 from neft.width import check
 
 X = np.array([1.0, -0.5, 0.8])
@@ -98,7 +101,47 @@ def test_one_layer_agrees_and_comparisons_survive_a_file(tmp_path):
     assert neft.load(tmp_path / "found.json") == found
 
 
+def test_what_is_simulated_is_said_everywhere(tmp_path):
+    found = check(MLP((3, 128, 2), "tanh", **HYPER), X, draws=4)
+    assert found.simulated == ((3, 6, 2),)
+    (table,) = tables(found)
+    assert "Theory of 3 - 128 - 2" in table.title and "4 networks of hidden width 6" in table.title
+    assert "Drawn: 3 - 6 - 2." in table.notes
+    assert "(3, 6, 2)" in str(found)
+    (axes,) = plot.draw(found).axes
+    assert "theory of 3-128-2" in axes.get_title() and "simulated: 3-6-2" in axes.get_title()
+
+
+@pytest.mark.slow
+def test_a_network_at_its_own_width_has_no_verdict_but_the_size_of_the_next_order(tmp_path):
+    net = MLP((3, 16, 16, 2), "tanh", **HYPER)
+    found = check(net, X, draws=256, own_width=True)
+    theory = neft.width.statistics(net, X)
+    assert found.agrees is None and found.simulated == (net.widths,)
+    assert found.next_order["K"][2] == pytest.approx(abs(theory.K1[2]) / 16)
+    assert found.next_order["Theta"][2] == pytest.approx(abs(theory.Theta1[2]) / 16)
+    strength = neft.width.interpret(theory).strength[2]
+    assert found.next_order["V"].tolist() == pytest.approx([0, 0, strength * theory.V[2]])
+    # The mean of K at this width is K + K1/n.
+    assert abs(found.simulation["K"][2] - theory.K[2] - theory.K1[2] / 16) < 0.2 * abs(theory.K1[2]) / 16
+    (table,) = tables(found)
+    assert table.columns[-1] == "next order" and "no verdict" in table.notes[1] and "of these widths" in table.title
+    assert "not extrapolated" in plot.draw(found).axes[0].get_title()
+    found.save(tmp_path / "found.json")
+    assert neft.load(tmp_path / "found.json") == found
+
+
+def test_comparisons_of_older_files_load(tmp_path):
+    found = check(MLP((3, 2), "tanh", **HYPER), X, draws=4)
+    record = {"neft": 1, **found.to_dict()}
+    del record["next_order"]
+    (tmp_path / "old.json").write_text(json.dumps(record))
+    assert neft.load(tmp_path / "old.json") == found
+
+
 def test_bad_input_gets_one_clear_sentence():
+    with one_sentence("factors is (1, 2, 3)", "own_width"):
+        check(MLP((3, 4, 4, 2), "tanh"), X, factors=(1, 2, 3), own_width=True)
     with one_sentence("factors is (1.0, 2.0)"):
         check(MLP((3, 4, 4, 2), "tanh"), X, factors=(1, 2))
     with one_sentence("each of factors", "whole hidden widths", "0.3"):

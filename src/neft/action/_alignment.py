@@ -9,6 +9,7 @@ from scipy import stats
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._expand import describe, expand
 from ._model import Parameters, parameters, samples, smooth_at_zero
@@ -45,6 +46,7 @@ class Domination(Result):
         return classes ** (letters["U"] + letters["c"]) * hidden ** letters["U"] * features ** letters["W"]
 
 
+@public
 @float64
 def domination(
     params: Any, data: Any, order: int = 4, *, activation: Any = "silu", draws: int = 8, key: Array | None = None
@@ -124,6 +126,7 @@ class Elements(Result):
     made: Made
 
 
+@public
 @float64
 def elements(params: Any, data: Any, *, activation: Any = "silu", order: int = 2) -> Elements:
     """How the elements of J, of UW and UWW, and of their products are distributed (action notes A and B).

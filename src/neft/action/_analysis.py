@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._alignment import Domination, Elements, domination, elements
 from ._expand import Expansion, describe, expand
@@ -84,6 +85,7 @@ class Analysis(Result):
             yield from self.stops._shown()
 
 
+@public
 @float64
 def convergence(
     params: Any, data: Any, *, activation: Any = "silu", order: int = 24, points: int = 31, bound: float | None = None
@@ -119,6 +121,7 @@ def convergence(
     )
 
 
+@public
 def analyse(
     params: Any,
     data: Any,

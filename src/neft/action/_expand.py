@@ -13,6 +13,7 @@ from .. import _check
 from .._activation import Activation
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from . import _along, _closed, _graded
 from ._model import Parameters, Samples, cross_entropy, homogeneous, parameters, samples, smooth_at_zero
@@ -70,6 +71,7 @@ class Expansion(Result):
             yield f"S_{n}", f"{value:.6g}" + (f"  ({parts})" if parts else "")
 
 
+@public
 @float64
 def expand(
     params: Any, data: Any, order: int = 4, *, activation: Any = "silu", terms: bool = True, dtype: Any = None

@@ -19,6 +19,7 @@ from .._activation import activation as _activation
 from .._files import writing
 from .._progress import track
 from .._promote import common_dtype
+from .._public import public
 from .._result import Made, Result, result
 from ._model import LETTERS, Parameters, Samples, cross_entropy, logits, samples
 
@@ -62,6 +63,7 @@ class Fit(Result):
         yield "scales", ", ".join(f"{name} {values[self.best]:.3g}" for name, values in self.scales.items())
 
 
+@public
 def fit(
     data: Any,
     evaluation: Any = None,
@@ -154,6 +156,7 @@ def fit(
     )
 
 
+@public
 def loss_of(data: Any, *, activation: Any = "silu", dtype: Any = None) -> Any:
     """The action as a function of params (a mapping of U, c, W, b), with the data as arguments of compiled code.
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._model import Parameters, parameters, samples
 
@@ -37,6 +38,7 @@ class Moments(Result):
         return len(self.prior)
 
 
+@public
 @float64
 def moments(data: Any, order: int = 2) -> Moments:
     """J with 0 to `order` indices of inputs, and Z, streamed over the data for any prior.
@@ -83,6 +85,7 @@ def _power_sums(z: np.ndarray, order: int) -> list[np.ndarray]:
     return [(powers[n // 2].T @ powers[n - n // 2]).ravel() for n in range(order + 1)]
 
 
+@public
 @float64
 def contracted(params: Any, data: Any, order: int) -> Float[np.ndarray, "{order}+1 classes"]:
     """J contracted with U and n factors W, for n = 0..order and each class, in one pass and without the tensors.

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from ._rules import Taylor, lifted
 from ._walk import program, walk
 
@@ -19,6 +20,7 @@ _SAFE = 16
 _PROBE = 8
 
 
+@public
 def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     """The function (start, direction) -> coefficients of loss(start + t·direction), shape (order+1,); it can be jitted.
 
@@ -29,6 +31,7 @@ def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     >>> [round(float(c), 4) for c in jax.jit(coefficients, static_argnums=0)(None, jnp.ones(2))]
     [2.0, 2.0, 1.0, 0.3333]
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
 
     def run(start: Any, direction: Any) -> Any:
@@ -38,6 +41,7 @@ def taylor(loss: Callable[[Any], Any], order: int) -> Callable[[Any, Any], Any]:
     return run
 
 
+@public
 @float64
 def ray(
     loss: Callable[[Any], Any],
@@ -63,6 +67,7 @@ def ray(
     >>> ray(lambda w: jnp.logaddexp(0.0, w["a"]).sum(), {"a": np.ones(2)}, 2)
     array([1.38629436, 1.        , 0.25      ])
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     kind = np.dtype(_check.one_of("dtype", np.dtype(dtype).name, ("float32", "float64")))
     end = _tree("params", params, kind)
@@ -90,7 +95,10 @@ def _run(loss: Callable, start: Any, direction: Any, order: int, unit: float) ->
             f"coefficient {wrong} of the loss is {found[wrong]}: the loss has no Taylor series where the line starts, "
             "or the coefficients overflow, for which a smaller unit helps."
         )
-    return found / unit ** np.arange(order + 1.0)
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        found = found / unit ** np.arange(order + 1.0)
+    _check.finite(f"a coefficient in the unit {unit:g}", found)
+    return found
 
 
 @functools.lru_cache(maxsize=32)

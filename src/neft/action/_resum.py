@@ -11,6 +11,7 @@ from jaxtyping import Float
 from .. import _check
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._ray import _run, _tree
 from ._singularities import series_radius
@@ -43,6 +44,7 @@ class Recovered(Result):
     made: Made
 
 
+@public
 def pade(coefficients: Any, t: float = 1.0) -> tuple[float, float]:
     """The value at t of the Padé approximants next to the diagonal, and an estimate of its error.
 
@@ -55,16 +57,21 @@ def pade(coefficients: Any, t: float = 1.0) -> tuple[float, float]:
     True
     """
     c = _check.array("coefficients", coefficients, ndim=1)
+    if not len(c):
+        raise ValueError("coefficients is empty, but must hold at least one number.")
     t = _check.real("t", t)
     unit = series_radius(c)
     unit = unit if math.isfinite(unit) and unit > 0 else 1.0
     scaled = c * unit ** np.arange(len(c))
+    _check.finite("coefficients times the radius to their powers", scaled)
     used = range(max(0, min(2 * len(c) // 3, len(c) - 3)), len(c))
     values = [_pade(scaled, n // 2 + n % 2, n // 2, t / unit) for n in used]
     triples = [values[i : i + 3] for i in range(max(1, len(values) - 2))]
     spreads = [(max(triple) - min(triple), triple[-1]) for triple in triples if all(map(math.isfinite, triple))]
-    if not spreads or len(values) < 2:
-        return (values[0] if spreads else math.nan), math.inf
+    if not spreads:
+        raise ValueError(f"t is {t:g}, where no approximant has a value: it must be nearer to the radius, {unit:g}.")
+    if len(values) < 2:
+        return values[0], math.inf
     value = min(spreads)[1]
     beside = [_pade(scaled, n // 2 + n % 2 + i, n // 2 - i, t / unit) for n in used if n > 1 for i in (-1, 1)]
     ranked = sorted(filter(math.isfinite, values + beside))
@@ -83,6 +90,7 @@ def _pade(c: np.ndarray, above: int, below: int, t: float) -> float:
     return float(np.polynomial.polynomial.polyval(t, p) / bottom) if bottom else math.nan
 
 
+@public
 @float64
 def recover(loss: Callable[[Any], Any], params: Any, *, order: int = 16, fraction: float = 0.5) -> Recovered:
     """loss(params) from series alone, even where t = 1 lies beyond the radius of convergence.
@@ -98,6 +106,7 @@ def recover(loss: Callable[[Any], Any], params: Any, *, order: int = 16, fractio
     >>> found.inside, abs(found.value - 20.0) < 1e-3, abs(found.partial) > 1e6
     (False, True, True)
     """
+    _check.function("loss", loss, "params")
     order = _check.integer("order", order, at_least=4, at_most=_check.HIGHEST_ORDER)
     fraction = _check.real("fraction", fraction, above=0.0)
     direction = _tree("params", params, np.float64)

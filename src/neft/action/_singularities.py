@@ -15,6 +15,7 @@ from .._activation import Activation
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._along import log_mean_exp, logit_series
 from ._exclusion import free_of_zeros
@@ -61,6 +62,7 @@ class Radius(Result):
     made: Made
 
 
+@public
 @float64
 def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int = 24) -> Radius:
     """The radius of convergence of the action's series along tθ (docs/theory/action, eqs. 20-21).
@@ -106,6 +108,7 @@ def radius(params: Any, data: Any, *, activation: Any = "silu", candidates: int 
     )
 
 
+@public
 def series_radius(coefficients: Any) -> float:
     """The radius of convergence that the last coefficients of a series show, for logarithmic singularities.
 

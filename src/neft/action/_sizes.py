@@ -10,6 +10,7 @@ from scipy.optimize import least_squares
 
 from .. import _check
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._expand import expand
 from ._fit import fit
@@ -34,6 +35,7 @@ class Sizes(Result):
     made: Made
 
 
+@public
 def sizes(
     data: Mapping[int, tuple[Any, Any]] | Sequence[tuple[Any, Any]],
     hidden: Sequence[int],
@@ -52,6 +54,10 @@ def sizes(
     ((4,), (1, 3))
     """
     pairs = list(data.values()) if isinstance(data, Mapping) else list(data)
+    if not pairs or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            f"data is {_check.brief(data)}, but must hold pairs of data sets, for training and evaluation."
+        )
     widths = tuple(_check.integer("each of hidden", h, at_least=1) for h in hidden)
     if len(set(widths)) < 3:
         raise ValueError(f"hidden is {widths}, but must hold at least three sizes to fit a power law to.")
@@ -79,6 +85,7 @@ def sizes(
     )
 
 
+@public
 def power_law(size: Sequence[int], loss: Any) -> tuple[float, float, float]:
     """(floor, exponent, rms error) of loss = floor + amplitude·size^-exponent.
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from .. import _check, _optimizer
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 
 _POWER_STEPS = 30
@@ -73,6 +74,7 @@ class StoppingMonitor:
     (True, True)
     """
 
+    @public
     def __init__(self, training: Callable[[Any], Any], evaluation: Callable[[Any], Any]):
         # A plain function is a constant of compiled code; a Partial brings its data as arguments.
         wrap = lambda f: f if isinstance(f, jax.tree_util.Partial) else jax.tree_util.Partial(f)  # noqa: E731

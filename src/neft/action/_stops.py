@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from .. import _check
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from .._samples import first_of_each_class
 from ._fit import loss_of, start
@@ -44,6 +45,7 @@ class Stops(Result):
             yield f"{size} samples", f"least S_E at step {least}; {stops}{trust}"
 
 
+@public
 def stops_by_size(
     data: Any,
     evaluation: Any | None,

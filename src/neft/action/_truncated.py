@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 from .. import _check
 from .._activation import Activation
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from . import _along, _closed
 from ._expand import describe
@@ -36,6 +37,7 @@ class QuadraticForm(Result):
     made: Made
 
 
+@public
 def quadratic_form(classes: int) -> QuadraticForm:
     """Whether δ/M - 1/M² is definite, for M classes (action notes A and B, section 2.3).
 
@@ -78,6 +80,7 @@ class Boundedness(Result):
     made: Made
 
 
+@public
 @float64
 def boundedness(
     data: Any, order: int, *, activation: Any = "silu", hidden: int = 2, tries: int = 8, key: Array | None = None
@@ -222,6 +225,7 @@ class TruncatedFlow(Result, formerly="Flow"):
     made: Made
 
 
+@public
 @float64
 def truncated_flow(
     params: Any, data: Any, order: int, *, activation: Any = "silu", time: float = 1e4, limit: float = 1e3

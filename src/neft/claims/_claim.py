@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from .. import _check
 
@@ -41,6 +41,11 @@ class Measurement:
 
     def __post_init__(self):
         _check.one_of("verdict", self.verdict, VERDICTS)
+        for name in ("summary", "correction", "data"):
+            if not isinstance(value := getattr(self, name), str) and (value is not None or name == "summary"):
+                raise ValueError(f"{name} is {_check.brief(value)}, but must be a text.")
+        if not isinstance(self.values, Mapping):
+            raise ValueError(f"values is {_check.brief(self.values)}, but must be a dictionary of numbers.")
         if not self.summary.strip():
             raise ValueError("summary is empty, but must be a sentence that says what was measured.")
         if (self.verdict == "corrected") != (self.correction is not None):
@@ -48,10 +53,17 @@ class Measurement:
                 f"verdict is {self.verdict!r} and correction is {self.correction!r}, "
                 "but a correction goes with the verdict 'corrected' and only with it."
             )
-        object.__setattr__(self, "values", {str(name): float(value) for name, value in self.values.items()})
+        object.__setattr__(self, "values", {str(name): _number(name, value) for name, value in self.values.items()})
         wrong = [name for name, value in self.values.items() if math.isnan(value)]
         if wrong:
             raise ValueError(f"values holds NaN for {', '.join(wrong)}, which measures nothing.")
+
+
+def _number(name: Any, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"values hold {_check.brief(value)} for {name}, but must hold numbers.") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +81,10 @@ class Claim:
     test: Callable[[Level], Measurement]
 
     def __post_init__(self):
-        if not _ID.fullmatch(self.id):
-            raise ValueError(f"id is {self.id!r}, but must be small letters and digits joined by '.' or '-'.")
+        if not isinstance(self.id, str) or not _ID.fullmatch(self.id):
+            raise ValueError(
+                f"id is {_check.brief(self.id)}, but must be small letters and digits joined by '.' or '-'."
+            )
         for name in ("source", "equation", "statement"):
-            if not getattr(self, name).strip():
-                raise ValueError(f"{name} of the claim {self.id!r} is empty.")
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
+                raise ValueError(f"{name} of the claim {self.id!r} is empty, but must be a text.")

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from .._public import public
 from .._result import load
 from ._claim import FAILED
 from ._outcome import Ledger, Outcome
@@ -10,6 +11,7 @@ from ._outcome import Ledger, Outcome
 _FOLDER = Path(__file__).parent / "results"
 
 
+@public
 def save_full(outcome: Outcome, *, folder: str | os.PathLike[str] = _FOLDER) -> Path:
     """The file that now holds `outcome`, in place of the claim's earlier full result.
 
@@ -21,11 +23,15 @@ def save_full(outcome: Outcome, *, folder: str | os.PathLike[str] = _FOLDER) -> 
             "but only a verdict at level 'full' is kept."
         )
     target = Path(folder) / f"{outcome.id}.json"
-    target.parent.mkdir(exist_ok=True)
+    try:
+        target.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"folder is {str(folder)!r}, which cannot be made: {error.strerror or error}.") from None
     outcome.save(target)
     return target
 
 
+@public
 def full_outcomes(*, folder: str | os.PathLike[str] = _FOLDER) -> tuple[Outcome, ...]:
     """The kept full results, sorted by id.
 
@@ -41,6 +47,7 @@ def full_outcomes(*, folder: str | os.PathLike[str] = _FOLDER) -> tuple[Outcome,
     return tuple(outcomes)
 
 
+@public
 def contradictions(ledger: Ledger, *, folder: str | os.PathLike[str] = _FOLDER) -> tuple[Outcome, ...]:
     """The outcomes of `ledger` whose verdict is not that of the claim's kept full result (failed ones left out)."""
     kept = {outcome.id: outcome.verdict for outcome in full_outcomes(folder=folder)}

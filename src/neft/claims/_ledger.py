@@ -4,6 +4,7 @@ import functools
 import importlib
 from collections.abc import Iterable
 
+from .._public import public
 from ._claim import Claim
 from ._outcome import Ledger
 from ._registry import Registry
@@ -33,6 +34,7 @@ def ledger() -> tuple[Claim, ...]:
     return _filled().ledger()
 
 
+@public
 def check(ids: Iterable[str] | None = None, *, level: str = "quick") -> Ledger:
     """The outcomes of the claims named in `ids` (None: of all), tested at the given level.
 

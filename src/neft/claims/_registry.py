@@ -60,6 +60,10 @@ class Registry:
         )
 
     def _named(self, ids: Iterable[str]) -> tuple[Claim, ...]:
+        ids = tuple(ids)
+        for id in ids:
+            if not isinstance(id, str):
+                raise ValueError(f"ids hold {_check.brief(id)}, but must hold names of claims.")
         wanted = {id if id in self._claims else current_id(id) for id in ids}
         unknown = sorted(wanted - self._claims.keys())
         if unknown:

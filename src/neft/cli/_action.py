@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._emit import emit
-from ._options import Full, Output
+from ._options import Full, Output, key_of
 
 if TYPE_CHECKING:
     from ..action import Fit
@@ -51,14 +51,12 @@ def action(
 
     Example: neft action fashion-mnist --subset --hidden 64 --epochs 4 --stops 100,1000 --plot action.svg
     """
-    import jax
-
     from .. import action
     from .. import data as sets
 
     sizes = _sizes(stops)
     sample = sets.load(data, split, preprocess=preprocess, full=full)
-    key = jax.random.key(seed)
+    key = key_of(seed)
     train = sets.load(data, "train", preprocess=preprocess, full=full) if params is None or sizes else sample
     theta: Any
     if params is None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ._emit import emit
-from ._options import Network, Output
+from ._options import Network, Output, key_of
 
 
 def network(
@@ -17,8 +17,6 @@ def network(
 
     Example: neft network --activation gelu --depth 4 --width 256 --C-W 1.5 --draws 2000 --plot outputs.svg
     """
-    import jax
-
     from .. import describe
 
-    emit(describe.network(network.build(), draws=draws, key=jax.random.key(network.seed)), output)
+    emit(describe.network(network.build(), draws=draws, key=key_of(network.seed)), output)

@@ -9,6 +9,8 @@ import typer
 from .._progress import be_quiet
 
 if TYPE_CHECKING:
+    import jax
+
     from .. import MLP
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -117,6 +119,23 @@ def writable(option: str, path: Path | None, suffixes: tuple[str, ...]) -> None:
         raise ValueError(f"{option} is {str(path)!r}, but must end in {' or '.join(suffixes)}.")
     if not path.parent.is_dir():
         raise ValueError(f"{option} is {str(path)!r}, but {str(path.parent)!r} is not a folder.")
+
+
+def key_of(seed: int) -> "jax.Array":
+    """The JAX key of a seed."""
+    import jax
+
+    from .._check import integer
+
+    return jax.random.key(integer("--seed", seed, at_least=0, at_most=2**32 - 1))
+
+
+def list_of(option: str, text: str | None) -> tuple[float, ...] | None:
+    """The numbers that an option lists, separated by commas."""
+    try:
+        return None if text is None else tuple(float(piece) for piece in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} is {text!r}, but must be numbers separated by commas.") from None
 
 
 def _or(value: int | None, default: int) -> int:

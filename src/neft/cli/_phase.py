@@ -29,7 +29,7 @@ def phase(
     from .. import width
     from .._check import integer
 
-    count = integer("--points", points, at_least=2)
+    count = integer("--points", points, at_least=2, at_most=10_000)
     emit(width.phase(name, C_b=_axis("--C-b", C_b, count), C_W=_axis("--C-W", C_W, count)), output)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._emit import emit
-from ._options import Full, Network, Output
+from ._options import Full, Network, Output, key_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +41,6 @@ def predict(
 
     Example: neft predict mine.npz --activation gelu --depth 3 --width 256 --draws 32 --plot trained.svg
     """
-    import jax
-
     from .. import training
 
     if data.endswith(".npz"):
@@ -67,7 +65,7 @@ def predict(
         learning_rate=learning_rate,
         order=order,
         draws=draws,
-        key=jax.random.key(network.seed) if draws else None,
+        key=key_of(network.seed) if draws else None,
     )
     emit(found, output)
 

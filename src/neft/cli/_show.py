@@ -1,5 +1,6 @@
 """`neft show`: a saved result, again."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from ._emit import emit
 from ._options import Output
+from ._streams import reason
 
 
 def show(
@@ -20,4 +22,14 @@ def show(
     # With the page's tables come the types that have one, which spares `load` the rest of the library.
     from .. import load, report  # noqa: F401
 
-    emit(load(file), output)
+    result = load(file)
+    try:
+        emit(result, output)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+        # A file of the right form may hold what neft never writes.
+        if os.environ.get("NEFT_DEBUG") or (isinstance(error, ValueError) and str(error).endswith(".")):
+            raise
+        kind, why = type(result).__name__, reason(error)
+        raise ValueError(
+            f"the {kind} in {str(file)!r} cannot be shown, since neft did not write it so ({why})."
+        ) from None

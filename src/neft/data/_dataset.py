@@ -34,9 +34,19 @@ class Dataset:
     statistics: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
+        for name in ("name", "split", "preprocessing"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is {_check.brief(getattr(self, name))}, but must be a text.")
+        if self.shape is not None and not (isinstance(self.shape, tuple) and len(self.shape) == 2):
+            raise ValueError(f"shape is {_check.brief(self.shape)}, but must be (rows, columns) of an image, or None.")
         # What could still be written to belongs to somebody else.
         for letter in ("x", "y"):
             values = getattr(self, letter)
+            shape = "(count, features)" if letter == "x" else "(count,)"
+            if not isinstance(values, np.ndarray) or values.ndim != (2 if letter == "x" else 1):
+                raise ValueError(f"{letter} is {_check.brief(values)}, but must be a NumPy array of shape {shape}.")
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise ValueError(f"{letter} is {_check.brief(values)}, but must hold finite real numbers.")
             if values.flags.writeable:
                 values = values.copy()
                 values.setflags(write=False)

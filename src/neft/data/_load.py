@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from .. import _check
+from .._public import public
 from . import _named, _preprocess
 from ._dataset import Dataset
 from ._sources import SPLITS, WHOLE, IdxFolder, Npz, Pair, Source, is_there, of
 from ._steps import Global
 
 
+@public
 def load(
     source: str | os.PathLike[str] | Sequence[Any],
     split: str = "train",
@@ -68,6 +70,7 @@ def load(
     )
 
 
+@public
 def load_splits(
     source: str | os.PathLike[str] | Sequence[Any],
     *,

@@ -9,6 +9,7 @@ from jaxtyping import Float
 import neft
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 
 SPAN = 5.0
@@ -35,6 +36,7 @@ class ActivationCard(Result):
     made: Made
 
 
+@public
 def activation(
     activation: "str | neft.Activation | Callable[[Any], Any]", *, order: int = 10, points: int = 401
 ) -> ActivationCard:

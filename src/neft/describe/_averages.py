@@ -8,6 +8,7 @@ from jaxtyping import Float
 import neft
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 
 
@@ -29,6 +30,7 @@ class AveragesCard(Result):
     made: Made
 
 
+@public
 def averages(
     activations: Sequence[str] = ("tanh", "silu", "gelu", "relu"), *, points: int = 41, nodes: int = 25
 ) -> AveragesCard:
@@ -39,6 +41,8 @@ def averages(
     """
     points = _check.integer("points", points, at_least=2)
     nodes = _check.integer("nodes", nodes, at_least=1, at_most=300)  # NumPy's weights are NaN beyond 380
+    if not len(activations):
+        raise ValueError("activations is empty, but must name at least one activation.")
     sigmas = [neft.activation(name) for name in activations]
     K, rho, unit = np.geomspace(1e-3, 1e2, points), np.linspace(-1.0, 1.0, points), np.ones(points)
     return AveragesCard(

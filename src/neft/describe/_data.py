@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 
 import neft
 
+from .._public import public
 from .._result import Made, Result, result
 
 
@@ -37,6 +38,7 @@ class Available(Result):
     made: Made
 
 
+@public
 def data(dataset: "neft.data.Dataset", *, examples: bool = True) -> DataCard:
     """The card of a data set, with the first example of each class unless `examples` is False.
 

@@ -1,6 +1,6 @@
 """The card of a network, and the outputs of many draws of it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,8 +9,12 @@ import neft
 
 from .. import _check
 from .._blocks import blocks
+from .._public import public
 from .._result import Made, Result, result
 from ._averages import mean_square
+
+if TYPE_CHECKING:
+    import jax
 
 _BLOCK = 256
 
@@ -50,7 +54,8 @@ class NetworkCard(Result):
     made: Made
 
 
-def network(net: "neft.MLP", *, draws: int = 0, key: Any = None) -> NetworkCard:
+@public
+def network(net: "neft.MLP", *, draws: int = 0, key: "jax.Array | None" = None) -> NetworkCard:
     """The card of a network; with `draws` also the outputs of that many (at least two) networks drawn from it.
 
     `key` is that of the draws (default: key 0).

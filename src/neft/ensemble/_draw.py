@@ -22,6 +22,7 @@ class Draw(NamedTuple):
 
 def draw(net: MLP, key: Array, dtype: np.dtype) -> Draw:
     """Random Gaussian parameters, and probes of shape (PROBES, n_l)."""
+    net.check_memory(dtype)
     shapes = [shape for m, n in zip(net.widths, net.widths[1:]) for shape in ((n, m), (n,))]
     shapes += [(PROBES, n) for n in net.widths[1:-1]]
     ends = np.cumsum([np.prod(shape) for shape in shapes])

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, infinite_width
 from ._deltas import deltas
@@ -74,6 +75,7 @@ class Estimates(Result):
                 yield name, f"{estimate.mean.shape}, {ends}, standard errors up to {error:.2g}"
 
 
+@public
 def estimate(
     net: MLP, x: Any, *, draws: int, key: Array, only: Iterable[str] | None = None, dtype: Any = None
 ) -> Estimates:

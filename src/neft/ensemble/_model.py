@@ -11,7 +11,9 @@ from jaxtyping import Array
 
 from .. import _check
 from .._blocks import block_size, blocks
+from .._flat import rates_of
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ._estimate import Estimate
 
@@ -59,6 +61,7 @@ class ModelEstimates(Result):
                 yield name, f"{found.mean.shape}, up to {size:.4g}, standard errors up to {error:.2g}"
 
 
+@public
 def estimate_model(
     init: Callable[[Array], Any],
     apply: Callable[[Any, Array], Array],
@@ -81,7 +84,8 @@ def estimate_model(
         x: N inputs; their first axis is the sample.
         draws: number of initializations, at least 5.
         key: a JAX key.
-        rates: learning rates, a tree like the parameters' with a number or an array for each; 1 by default.
+        rates: learning rates, a tree like the parameters' with a number or an array for each; by default those of the
+            MLP whose `apply` this is, else 1.
         ntk: whether to look at the NTK, which takes a Jacobian of every draw.
 
     >>> from neft import MLP
@@ -94,7 +98,10 @@ def estimate_model(
     x = jnp.asarray(_check.array("x", x, dtype=np.asarray(x).dtype if np.asarray(x).dtype.kind in "iuf" else float))
     if x.ndim == 0 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}, but its first axis must count at least one sample.")
-    shape, size = _sizes(init, apply, x, key)
+    _check.function("init", init, "key")
+    _check.function("apply", apply, "params", "x")
+    shape, size, params = _sizes(init, apply, x, key)
+    every = _rates(rates_of(apply, rates), params)
     chunk = block_size((shape[0] * shape[1] * ntk + 4) * size, 128)
     groups, reference = [], None
     for group in track(list(blocks(draws, -(-draws // min(_GROUPS, draws)))), "draws"):
@@ -102,7 +109,7 @@ def estimate_model(
         for start in range(group.start, group.stop, chunk):
             index = np.arange(start, start + chunk)
             z, H = (
-                np.asarray(values, float) for values in _samples(init, apply, ntk, x, rates, key, jnp.asarray(index))
+                np.asarray(values, float) for values in _samples(init, apply, ntk, x, every, key, jnp.asarray(index))
             )
             z, H = (values[index < group.stop].reshape(int((index < group.stop).sum()), -1) for values in (z, H))
             _check_finite(z, H, start)
@@ -119,8 +126,27 @@ def estimate_model(
     return ModelEstimates(**found | absent, draws=draws, made=made)
 
 
-def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple[int, int], int]:
-    # The shape (N, O) of the outputs, and the bytes of the parameters.
+def _rates(rates: Any, params: Any) -> Any:
+    # A number, or a tree that begins like the parameters', of numbers or arrays that fit them.
+    try:
+        spread = jax.tree.leaves(jax.tree.broadcast(rates, params))
+        fits = [
+            _check.array("rates", rate).shape in ((), leaf.shape) for rate, leaf in zip(spread, jax.tree.leaves(params))
+        ]
+    except ValueError as error:
+        if str(error).startswith("rates"):
+            raise
+        fits = [False]
+    if not all(fits):
+        raise ValueError(
+            f"rates is {_check.brief(rates)}, but must be a number, or a tree like the parameters with a number or an "
+            "array of their shape for each."
+        )
+    return rates
+
+
+def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple[int, int], int, Any]:
+    # The shape (N, O) of the outputs, the bytes of the parameters, and what these are.
     def sizes(key):
         params = init(key)
         return eqx.filter(params, eqx.is_inexact_array), apply(params, x)
@@ -135,7 +161,7 @@ def _sizes(init: Callable, apply: Callable, x: Array, key: Array) -> tuple[tuple
             f"apply returns {shape[0]} × {shape[1]} values, but at most {_VALUES} have room for a four-point function: "
             "take fewer samples or fewer outputs."
         )
-    return shape, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    return shape, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)), params
 
 
 @eqx.filter_jit  # functions are static and whatever arrays they hold are not, so equal models are compiled once
@@ -158,7 +184,6 @@ def _sample(
         return outputs(params), jnp.zeros(0)
     z, back = jax.vjp(outputs, params)
     jacobian = jax.vmap(lambda row: back(row)[0])(jnp.eye(z.size, dtype=z.dtype))
-    rates = 1.0 if rates is None else rates
     leaves = jax.tree.leaves(jacobian)
     every = jax.tree.leaves(jax.tree.broadcast(rates, params))
     H = sum(

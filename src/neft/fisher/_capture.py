@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .. import _check
+from .._promote import traced
+from .._public import public
 from ..network import MLP
 from ._layers import is_layer, layers, nodes
 from ._normalized import BatchNormalized
@@ -32,6 +35,7 @@ class Captures(NamedTuple):
     gradient: Any = None
 
 
+@public
 def capture(
     model: Any,
     x: Any,
@@ -55,10 +59,15 @@ def capture(
     >>> [h.shape for h in seen.inputs], seen.loss.shape
     ([(5, 3), (5, 8)], ())
     """
-    x = jnp.asarray(x)
+    if not traced(x):
+        x = jnp.asarray(_check.array("x", x, dtype=None))
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must have shape (batch, inputs) with at least one input.")
     variables, forward = _opened(model, params)
+    if loss is not None:
+        _check.function("loss", loss, "outputs")
+    if penalty is not None:
+        _check.function("penalty", penalty, "params")
     if loss is None:
         if penalty is not None:
             raise ValueError("penalty is given without loss, but is added to one.")
@@ -67,6 +76,8 @@ def capture(
     def cost(variables: Any) -> tuple[Array, Captures]:
         seen = forward(variables, x)
         total = loss(seen.outputs)
+        if jnp.shape(total) != ():
+            raise ValueError(f"loss returns an array of shape {jnp.shape(total)}, but must return a number.")
         return (total if penalty is None else total + penalty(variables)), seen
 
     (value, seen), gradient = jax.value_and_grad(cost, has_aux=True)(variables)

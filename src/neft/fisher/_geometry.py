@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._public import public
 from .._result import Made, Result, result
 from ._metric import Metric, SeparateNeurons
 
@@ -34,6 +35,7 @@ class Geometry(Result):
     made: Made
 
 
+@public
 def geometry(metric: Metric) -> Geometry:
     """The spectrum of a metric and the informative inputs behind it.
 

@@ -13,6 +13,7 @@ from scipy import linalg
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._metrics import nonlinear_layer, softmax_layer
 
@@ -36,6 +37,7 @@ class Joint(Result):
     made: Made
 
 
+@public
 @float64
 def joint(layers: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: bool = False) -> Joint:
     """The joint Fisher matrix of a network of Bernoulli units, by enumeration (docs/theory/fisher, eq. 12).
@@ -51,6 +53,8 @@ def joint(layers: Sequence[Any], x: Any, *, activation: str = "tanh", softmax: b
     """
     _check.one_of("activation", activation, tuple(_STATES))
     x = np.atleast_2d(_check.array("x", x, ndim=(1, 2)))
+    if not x.size:
+        raise ValueError(f"x has shape {x.shape}, but must hold at least one input.")
     layers = _layers(layers, x.shape[1])
     states = [_states(activation, len(W)) for W in layers]
     if softmax:

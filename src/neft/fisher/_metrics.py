@@ -9,6 +9,7 @@ import numpy as np
 from .. import _check
 from .._activation import Activation
 from .._precision import float64
+from .._public import public
 from .._result import Made
 from ._metric import CoupledNeurons, Metric, SeparateNeurons
 from ._response import Response, response
@@ -16,6 +17,7 @@ from ._response import Response, response
 Neuron = str | Activation | Callable[[Any], Any] | Response
 
 
+@public
 def neuron(
     activation: Neuron,
     w: Any,
@@ -50,6 +52,7 @@ def neuron(
     return _separate("neft.fisher.neuron", f"{kind.name} neuron", kind, w[None], x, weights, named="w")
 
 
+@public
 def nonlinear_layer(
     activation: Neuron,
     W: Any,
@@ -74,6 +77,7 @@ def nonlinear_layer(
     return _separate("neft.fisher.nonlinear_layer", f"{kind.name} layer", kind, W, x, weights)
 
 
+@public
 def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) -> Metric:
     """diag[E x̃x̃ᵀ, …]/σ², the metric of a linear layer with Gaussian outputs (docs/theory/fisher, eq. 8).
 
@@ -86,7 +90,7 @@ def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) 
            [0., 0., 3., 1.]])
     """
     variance = _check.real("variance", variance, above=0.0)
-    if np.ndim(W) == 0:
+    if _check.as_array("W", W).ndim == 0:
         neurons, fan_in = _check.integer("W", W, at_least=1), None
     else:
         neurons, fan_in = _check.array("W", W, ndim=2).shape
@@ -101,6 +105,7 @@ def linear_layer(W: Any, x: Any, *, variance: float = 1.0, weights: Any = None) 
     )
 
 
+@public
 @float64
 def softmax_layer(W: Any, x: Any, *, weights: Any = None) -> Metric:
     """Blocks E[(δ_ij η_i - η_iη_j) x̃x̃ᵀ], η = softmax(Wx̃) (docs/theory/fisher, eq. 9).
@@ -122,6 +127,7 @@ def softmax_layer(W: Any, x: Any, *, weights: Any = None) -> Metric:
     )
 
 
+@public
 @float64
 def two_layers(
     hidden: Neuron,

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .. import _check
+from .._public import public
 from ..network import MLP, Layer
 
 Inputs = Float[Array, "batch n_0"] | Float[np.ndarray, "batch n_0"]
@@ -31,12 +33,14 @@ class Moments(NamedTuple):
     variance: Any
 
 
+@public
 def glorot(net: MLP, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer, ...]:
     """Glorot's uniform initialization: |W| ≤ √(6/(n_{l-1}+n_l)), zero biases (Glorot, Bengio 2010).
 
     >>> glorot(MLP(widths=(3, 3)), jax.random.key(0))[0].b.tolist()
     [0.0, 0.0, 0.0]
     """
+    net.check_memory(dtype)
     sizes = zip(net.widths, net.widths[1:], jax.random.split(key, net.depth))
     return tuple(
         Layer(
@@ -57,6 +61,10 @@ class BatchNormalized:
     """
 
     net: MLP
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.net, MLP):
+            raise ValueError(f"net is {_check.brief(self.net)}, but must be a network such as neft.MLP((3, 8, 1)).")
 
     def init(self, key: Array, *, dtype: Any = jnp.float32) -> tuple[Layer | Norm, ...]:
         """Glorot's layers, scales 1 and shifts 0."""

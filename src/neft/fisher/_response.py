@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from .. import _check, _stable
 from .._activation import Activation
 from .._activation import activation as _activation
+from .._public import public
 
 Points = Float[Array, "*shape"] | Float[np.ndarray, "*shape"]
 
@@ -68,6 +69,7 @@ class Response:
         return self.slope(t) ** 2 / self.variance
 
 
+@public
 def response(
     activation: "str | Activation | Callable[[Any], Any] | Response",
     *,

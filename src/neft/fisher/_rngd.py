@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float
 
 from .. import _check
+from .._public import public
 from ._capture import Captures
 from ._inverse import damped, lapack, newton_schulz
 from ._layers import is_layer, layers, nodes, sizes, stacked, unstacked
@@ -57,6 +58,7 @@ class RNGDState(NamedTuple):
     damping: Array
 
 
+@public
 def rngd(
     learning_rate: optax.ScalarOrSchedule,
     *,
@@ -124,6 +126,7 @@ def rngd(
     return optax.chain(scale_by_rngd(settings), optax.scale_by_learning_rate(learning_rate))
 
 
+@public
 def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformationExtraArgs:
     """The part of `rngd` before the learning rate, to chain with momentum, clipping or schedules of your own.
 
@@ -156,6 +159,7 @@ def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformat
     return optax.GradientTransformationExtraArgs(init, update)
 
 
+@public
 def refresh(state: Any) -> Any:
     """The state of an optimizer with the inverses of RNGD's metrics computed again on the host, by LAPACK.
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import _check
 from .._precision import float64
+from .._public import public
 from ..data import Dataset
 from ..network import MLP
 from ._geometry import Geometry, geometry
@@ -16,6 +17,7 @@ from ._metrics import linear_layer, neuron, nonlinear_layer, softmax_layer, two_
 SUBSYSTEMS = ("neuron", "linear", "layer", "softmax", "two")
 
 
+@public
 @float64
 def survey(
     data: Dataset,

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from .. import _blocks, _check
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, load, result
 from ..data import Dataset
 from ..network import MLP
@@ -96,6 +97,7 @@ class Training(NamedTuple):
     params: Any
 
 
+@public
 def train(
     data: Dataset,
     test: Dataset | None = None,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from .. import _blocks, _check
+from .._public import public
 from .._result import Made, Result, result
 from ..network import Layer
 
@@ -63,6 +64,7 @@ class Whitening(Result):
         return jnp.square(V * _like(self.scale, V)[None, :]).sum()
 
 
+@public
 def whiten(x: Any, *, damping: float = 0.0, relative_damping: float = 3e-3, rank: int | None = None) -> Whitening:
     """The whitening of a set of inputs (training inputs, of shape (N, d)).
 

@@ -4,12 +4,11 @@ import abc
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
-import jax
-import numpy as np
 from jaxtyping import Array
 
 from .. import _check
 from .._activation import Activation
+from .._promote import traced
 from ._stage import Stage
 
 
@@ -80,18 +79,3 @@ def hyperparameter(name: str, value: Any, *, at_least: float | None = 0.0) -> An
     if value.ndim:
         raise ValueError(f"{name} has shape {value.shape}, but must be one number.")
     return value
-
-
-def traced(value: Any) -> bool:
-    """Whether a number is one of a program that is being compiled, mapped or differentiated.
-
-    >>> traced(1.0)
-    False
-    """
-    if not isinstance(value, jax.Array):
-        return False
-    try:
-        np.asarray(value)
-    except jax.errors.TracerArrayConversionError:
-        return True
-    return False

@@ -9,7 +9,9 @@ import numpy as np
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from ._block import hyperparameter, traced
+from .._promote import traced
+from .._public import public
+from ._block import hyperparameter
 from ._dense import HYPER, Dense
 from ._network import Network
 from ._nonlinearity import Nonlinearity
@@ -101,6 +103,7 @@ class MLP(Network):
         }
 
     @classmethod
+    @public
     def from_dict(cls, record: Mapping[str, Any]) -> "MLP":
         """The network that `to_dict` described; one with a user's own activation cannot be made again from a file."""
         if not record.get("named", True):
@@ -127,6 +130,8 @@ class MLP(Network):
             raise ValueError(f"params must hold one pair (W, b) per layer, of shapes {wanted}.") from None
         if shapes != wanted:
             raise ValueError(f"params hold shapes {shapes}, but must hold (W, b) of shapes {wanted}.")
+        if not isinstance(x, jax.Array):
+            _check.as_array("x", x)
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.widths[0]:
             raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.widths[0]} entries.")
 
@@ -154,7 +159,9 @@ def plain(net: Network) -> MLP | None:
 
 def _widths(values: Sequence[int]) -> tuple[int, ...]:
     if not _is_list(values) or len(values) < 2:
-        raise ValueError(f"widths is {values!r}, but must list at least two numbers: inputs, hidden widths, outputs.")
+        raise ValueError(
+            f"widths is {_check.brief(values)}, but must list at least two numbers: inputs, hidden widths, outputs."
+        )
     return tuple(_check.integer("each of widths", n, at_least=1) for n in values)
 
 
@@ -168,5 +175,7 @@ def _per_layer(name: str, value: Any, depth: int) -> tuple[Any, ...]:
     if not _is_list(value):
         return (hyperparameter(name, value),) * depth
     if len(value) != depth:
-        raise ValueError(f"{name} is {value!r}, but must be one number or one for each of the {depth} layers.")
+        raise ValueError(
+            f"{name} is {_check.brief(value)}, but must be one number or one for each of the {depth} layers."
+        )
     return tuple(hyperparameter(f"{name} of layer {l + 1}", v) for l, v in enumerate(value))

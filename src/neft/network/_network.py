@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._activation import Activation
 from .._promote import common_dtype
+from .._public import public
 from ._block import Block, Means
 from ._chain import applied, begun, blocks_of, fans, passed, rates_along
 from ._dense import Dense
@@ -80,15 +81,14 @@ class Network(eqx.Module):
         """Random parameters, a tree for each block that has any, in JAX's default float type or in `dtype`."""
         dtype = jnp.zeros(()).dtype if dtype is None else dtype
         try:
-            if not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
+            if isinstance(dtype, np.ndarray | jax.Array) or not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
                 raise TypeError
-        except TypeError:
-            raise ValueError(f"dtype is {dtype!r}, but must be a type of real floating-point numbers.") from None
-        try:
-            jax.random.split(key, 1)
         except (TypeError, ValueError):
-            given = f"has shape {np.shape(key)}" if np.ndim(key) else f"is {key!r}"
-            raise ValueError(f"key {given}, but must be one key such as jax.random.key(0).") from None
+            raise ValueError(
+                f"dtype is {_check.brief(dtype)}, but must be a type of real floating-point numbers."
+            ) from None
+        key = _check.key("key", key)
+        self.check_memory(dtype)
         return begun(self.blocks, key, self.inputs, dtype)
 
     def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
@@ -118,6 +118,11 @@ class Network(eqx.Module):
         """
         return sum(int(np.prod(shape)) for shape in self._shapes()[1])
 
+    def check_memory(self, dtype: Any = np.float32) -> None:
+        """Refuse a network whose parameters do not fit into this machine's memory."""
+        what = f"the {self.parameter_count():.2e} parameters of widths {_check.brief(self.widths)}"
+        _check.memory(what, self.parameter_count(), itemsize=jnp.dtype(dtype).itemsize)
+
     def kernel(self, stage: Stage, average: Any) -> Stage:
         """K and Θ of the outputs at infinite width, from those of the inputs."""
         return passed(self.blocks, stage, average)
@@ -127,6 +132,7 @@ class Network(eqx.Module):
         return {"type": "Network", "inputs": self.inputs, "blocks": [block.to_dict() for block in self.blocks]}
 
     @classmethod
+    @public
     def from_dict(cls, record: Mapping[str, Any]) -> "Network":
         """The network that `to_dict` described; one with a user's own blocks or functions cannot be made again.
 
@@ -154,6 +160,8 @@ class Network(eqx.Module):
         shapes = [np.shape(leaf) for leaf in jax.tree.leaves(params)]
         if shapes != wanted:
             raise ValueError(f"params hold arrays of shapes {shapes}, but must hold those of shapes {wanted}.")
+        if not isinstance(x, jax.Array):
+            _check.as_array("x", x)
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.inputs:
             raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.inputs} entries.")
 

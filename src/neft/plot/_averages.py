@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from .._public import public
 from ..describe import AveragesCard
 from ._style import look, panel, styled
 
@@ -19,6 +20,7 @@ def square_averages(card: AveragesCard) -> Figure:
     return figure
 
 
+@public
 @styled
 def pair_averages(card: AveragesCard) -> Figure:
     """⟨σ(z₁)σ(z₂)⟩ at unit variance against the correlation ρ of z₁ and z₂."""

@@ -5,6 +5,7 @@ from typing import Any
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
+from .._public import public
 from ..width import PhaseDiagram
 from ._phase import phase
 from ._style import styled
@@ -12,6 +13,7 @@ from ._style import styled
 _MARK: dict[str, Any] = {"marker": "D", "s": 70, "color": "white", "edgecolors": "black", "linewidths": 1.6}
 
 
+@public
 @styled
 def placed(diagram: PhaseDiagram, *, C_b: float, C_W: float) -> Figure:
     """The picture of `phase`, without any pixels, and the network of these variances as a diamond."""

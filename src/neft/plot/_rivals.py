@@ -6,16 +6,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import _check
+from .._public import public
 from ..fisher import Curves
 from ._style import look, panel, styled
 
 CLOCKS = {"epochs": "epoch", "cpu_seconds": "CPU time of the steps / s"}
 
 
+@public
 @styled
 def rivals(found: Mapping[str, Sequence[Curves]], *, clock: str = "epochs") -> Figure:
     """The training cost of each optimizer, mean over its seeds with two standard errors, against one of `CLOCKS`."""
     label = CLOCKS[_check.one_of("clock", clock, tuple(CLOCKS))]
+    if not found or not all(curves and all(isinstance(one, Curves) for one in curves) for curves in found.values()):
+        raise ValueError(f"found is {_check.brief(found)}, but must hold a list of curves for each optimizer.")
     figure, axes = panel("", label, "training cost / nats")
     low, high = np.inf, -np.inf
     for i, (name, curves) in enumerate(found.items()):

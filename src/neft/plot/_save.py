@@ -8,11 +8,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from .._files import writing
+from .._public import public
 from ._style import INK, settings
 
 _FORMATS = ("svg", "png", "pdf")
 
 
+@public
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write the figure to a .svg, .png or .pdf file, on white, whole or not at all."""
     target = Path(path)
@@ -23,6 +25,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         _write(figure, file, form, fonttype="path", facecolor="white", dpi=200)
 
 
+@public
 def svg(figure: Figure, *, salt: str, ink: str = INK) -> str:
     """The figure as the text of an `<svg>` element on a transparent ground, letters kept as letters.
 

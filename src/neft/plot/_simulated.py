@@ -6,6 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from .. import _check
+from .._public import public
 from ..ensemble import Estimates
 from ..width import Density, Statistics
 from ._style import COLOURS, look, panel, styled
@@ -13,9 +15,12 @@ from ._style import COLOURS, look, panel, styled
 _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 
 
+@public
 @styled
 def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float, float] = (2.9, 2.1)) -> Figure:
     """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors."""
+    _check.one_of("name", name, tuple(stats.tensors))
+    size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
     figure, axes = panel("", "layer", _LETTERS.get(name, name), size=size)
     layer = np.arange(1, len(stats.widths))
     marks = {"markersize": 4, "capsize": 2.5, "linewidth": 1.1, "color": COLOURS[1]}
@@ -30,9 +35,11 @@ def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float,
     return figure
 
 
+@public
 @styled
 def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outputs"]) -> Figure:
     """Drawn outputs with two standard errors over the density of infinite width and that of order 1/width."""
+    _refuse_empty("outputs", outputs)
     figure, axes = panel(f"Outputs of {len(outputs)} networks", "output z", "density of z")
     _counted(axes, outputs, (float(density.z.min()), float(density.z.max())))
     axes.plot(density.z, density.gaussian, label="infinite width", **look(1, 1))
@@ -43,23 +50,32 @@ def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outp
     return figure
 
 
+@public
 @styled
 def ntk_distribution(
     values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float, infinite: float
 ) -> Figure:
     """Drawn diagonal elements of the NTK with two standard errors, over a Gaussian of predicted mean and spread."""
+    _refuse_empty("values", values)
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
     reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
+    if not np.isfinite([mean - 2 * reach, mean + 2 * reach]).all():
+        raise ValueError(f"mean is {mean:g} and spread is {spread:g}, which no axis can show.")
     _counted(axes, values, (mean - reach, mean + reach))
     grid = np.linspace(mean - reach, mean + reach, 301)
     if spread > 0:
-        curve = np.exp(-((grid - mean) ** 2) / (2 * spread**2)) / (spread * np.sqrt(2 * np.pi))
+        curve = np.exp(-(((grid - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         axes.plot(grid, curve, label="predicted mean and spread", **look(0))
     axes.axvline(infinite, label="infinite width", **look(1, 1))
     axes.margins(x=0)
     axes.set_ylim(0, 1.45 * axes.get_ylim()[1])
     axes.legend(fontsize=8, loc="upper left")
     return figure
+
+
+def _refuse_empty(argument: str, values: np.ndarray) -> None:
+    if len(values) < 2 or not values.size:
+        raise ValueError(f"{argument} has shape {values.shape}, but must hold at least two draws, each with an output.")
 
 
 def _counted(axes: Axes, values: np.ndarray, span: tuple[float, float]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from .._public import public
 from ..sweep import Experiments, Headlines
 from ._style import look, panel, styled
 
@@ -106,6 +107,7 @@ def _number(text: str) -> float | None:
         return None
 
 
+@public
 def pictures(found: Experiments | Headlines) -> dict[str, Figure]:
     """All pictures of a sweep by file name: one for each architecture and one of the rates, or that of the headline."""
     if isinstance(found, Headlines):

@@ -60,8 +60,15 @@ def _correlations(stats: Statistics) -> Figure:
 
 @styled
 def scores(found: Comparison) -> Figure:
-    """The z-score of every tensor, one mark per layer, with the band that five standard errors leave."""
-    figure, axes = panel(f"{found.activation}, widths {_short(found.widths)}", "tensor", "z-score")
+    """The z-score of every tensor, one mark per layer, with the band that five standard errors leave.
+
+    At the network's own width, in place of z-scores, differences with their errors and what the theory leaves out.
+    """
+    simulated = ", ".join(map(_short, found.simulated))
+    title = f"{found.activation}, theory of {_short(found.widths)}\nsimulated: {simulated}"
+    if found.next_order is not None:
+        return _differences(found, found.next_order, title)
+    figure, axes = panel(title, "tensor", "z-score")
     names = list(found.z)
     depth = len(found.widths) - 1
     for l in range(1, depth):
@@ -73,11 +80,42 @@ def scores(found: Comparison) -> Figure:
         axes.plot(at, z, linestyle="none", label=f"layer {l + 1}", **look)
     axes.axhspan(-5, 5, color="0.5", alpha=0.12, linewidth=0)
     axes.axhline(0, color="0.5", linewidth=0.6)
-    axes.set_xticks(range(len(names)), ["Θ" if n == "Theta" else "Θ1" if n == "Theta1" else n for n in names])
+    axes.set_xticks(range(len(names)), _letters(names))
     limit = max(6.0, 1.1 * min(found.worst, 50.0))
     axes.set_ylim(-limit, limit)
     axes.legend(fontsize=8, ncols=min(4, max(1, depth - 1)), loc="upper left")
     return figure
+
+
+def _differences(found: Comparison, next_order: dict[str, np.ndarray], title: str) -> Figure:
+    figure, axes = panel(f"{title} (not extrapolated)", "tensor", "(simulation - theory) / theory")
+    names, depth = list(found.z), len(found.widths) - 1
+    for l in range(1, depth):
+        place = 0.6 * ((l - 0.5) / (depth - 1) - 0.5)
+        shown = []
+        for i, name in enumerate(names):
+            # Of several inputs, the largest entry.
+            entry = np.unravel_index(np.argmax(np.abs(found.theory[name][l])), found.theory[name][l].shape)
+            tables = (found.theory, found.simulation, found.stderr, next_order)
+            theory, mean, error, beyond = (float(table[name][l][entry]) for table in tables)
+            if theory:
+                size = abs(theory)
+                shown.append((i + place, (mean - theory) / size, error / size, beyond / size))
+        if not shown:
+            continue
+        at, y, error, beyond = np.array(shown).T
+        colour = COLOURS[(l - 1) % len(COLOURS)]
+        axes.bar(at, 2 * beyond, width=0.5 / depth, bottom=-beyond, color=colour, alpha=0.2, linewidth=0)
+        look = {"marker": _MARKERS[l % len(_MARKERS)], "markersize": 4, "color": colour, "capsize": 2}
+        axes.errorbar(at, y, yerr=error, linestyle="none", label=f"layer {l + 1}", **look)
+    axes.axhline(0, color="0.5", linewidth=0.6)
+    axes.set_xticks(range(len(names)), _letters(names))
+    axes.legend(fontsize=8, ncols=min(4, max(1, depth - 1)), loc="upper left", title="shaded: about the next order")
+    return figure
+
+
+def _letters(names: list[str]) -> list[str]:
+    return ["Θ" if n == "Theta" else "Θ1" if n == "Theta1" else n for n in names]
 
 
 def _short(widths: tuple[int, ...]) -> str:

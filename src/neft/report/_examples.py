@@ -1,12 +1,14 @@
 """The examples that a page is about."""
 
 from .. import data as sets
+from .._public import public
 from ..data import Dataset
 
 _POOLED = "pool(49)+global"
 """What is done to the images of a named set by default: averages over 4×4 pixels, standardised."""
 
 
+@public
 def examples(
     source: str = "fashion-mnist", *, preprocess: str | None = None, full: bool | None = None
 ) -> tuple[Dataset, Dataset | None]:

@@ -105,7 +105,7 @@ def _rounded(tensor: np.ndarray, entry: tuple[int, ...]) -> str:
 @tables.register(Comparison)
 def _comparison(found: Comparison) -> tuple[Table, ...]:
     depth = len(found.widths) - 1
-    rows, several = [], found.theory["K"].ndim > 1
+    rows, several, beyond = [], found.theory["K"].ndim > 1, found.next_order
     for name in found.theory:
         for l in range(1, depth):
             # Of several inputs, the entry that fits worst.
@@ -115,23 +115,43 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
             values = (
                 f"{found.theory[name][l][entry]:.5g}",
                 f"{mean:.5g} ± {error:.2g}",
-                f"{found.z[name][l][entry]:+.2f}",
+                f"{found.z[name][l][entry]:+.2f}" if beyond is None else f"{beyond[name][l][entry]:.2g}",
             )
             rows.append((name, str(l + 1), *where, *values))
-    widths = " - ".join(map(str, found.widths))
+    widths, *simulated = (" - ".join(map(str, widths)) for widths in (found.widths, *found.simulated))
     verdict = "agrees" if found.agrees else "DOES NOT AGREE"
+    if beyond is not None:
+        notes = (
+            "Drawn as it is, not extrapolated: from layer 3 on the theory leaves out about what next order says.",
+            "That is |K1|/n for K, |Theta1|/n for Theta, else the tensor times the largest relative correction; there "
+            "is no verdict at one width.",
+        )
+    else:
+        drawn = f"Drawn: {', '.join(simulated)}"
+        notes = (
+            f"{drawn}; from layer 3 on extrapolated in 1/width." if depth > 2 else f"{drawn}.",
+            f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact.",
+        )
+    networks = f"{found.draws} networks" + (f" at each of {len(simulated)} widths" if len(simulated) > 1 else "")
+    hidden = sorted({n for drawn in found.simulated for n in drawn[1:-1]})
+    of = (
+        " of these widths"
+        if found.simulated == (found.widths,)
+        else f" of hidden width{'s' * (len(hidden) > 1)} {_range(hidden)}"
+    )
+    columns = ("tensor", "layer", *(("worst entry",) if several else ()), "theory", "simulation")
     return (
         Table(
-            title=f"Theory against {found.draws} draws at each width, {widths}, {found.activation}",
-            columns=("tensor", "layer", *(("worst entry",) if several else ()), "theory", "simulation", "z"),
+            title=f"Theory of {widths}, {found.activation}, against {networks}{of}",
+            columns=(*columns, "z" if beyond is None else "next order"),
             rows=tuple(rows),
-            notes=(
-                f"Hidden widths times {', '.join(f'{f:.3g}' for f in found.factors)}; "
-                "from layer 3 on extrapolated in 1/width.",
-                f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact.",
-            ),
+            notes=notes,
         ),
     )
+
+
+def _range(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 @tables.register(Criticality)

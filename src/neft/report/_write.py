@@ -3,24 +3,26 @@
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import _check
 from .._files import writing
+from .._public import public
 from ._interrupts import ignore_interrupts
 from ._page import Sections, Written, page, run
 
 if TYPE_CHECKING:
-    from .. import MLP
-    from ..data import Dataset
+    import neft
 
 
+@public
 def write(
     path: str | os.PathLike[str],
-    net: "MLP | None" = None,
-    train: "Dataset | None" = None,
-    test: "Dataset | None" = None,
+    net: "neft.MLP | None" = None,
+    train: "neft.data.Dataset | None" = None,
+    test: "neft.data.Dataset | None" = None,
     *,
     quick: bool = False,
     seed: int = 0,
@@ -54,6 +56,8 @@ def write(
     start = time.perf_counter()
     seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
     workers = _check.integer("workers", workers, at_least=1, at_most=2)
+    if sections is not None and not all(_is_section(section) for section in sections):
+        raise ValueError(f"sections is {_check.brief(sections)}, but must hold tuples of a title and functions.")
     target = Path(path)
     _refuse_unwritable(target)
     subject, heading = None, "neft"
@@ -77,6 +81,15 @@ def write(
     with ignore_interrupts(), writing(target) as file:
         file.write(page(done, heading))
     return Written(sections=done, seconds=time.perf_counter() - start)
+
+
+def _is_section(section: Any) -> bool:
+    return (
+        isinstance(section, Sequence)
+        and len(section) > 1
+        and isinstance(section[0], str)
+        and all(map(callable, section[1:]))
+    )
 
 
 def _refuse_unwritable(target: Path) -> None:

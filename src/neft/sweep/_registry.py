@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _check
+from .._public import public
 
 Work = Callable[..., dict[str, Any]]
 
@@ -33,6 +34,7 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
+@public
 def kind(
     name: str, *, headline: str, check: Callable[[Mapping[str, Any]], None] | None = None
 ) -> Callable[[Work], Work]:

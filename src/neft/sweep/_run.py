@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from .. import _check
+from .._public import public
 from ._finished import compute
 from ._folder import Folder
 from ._locks import Claims
@@ -22,6 +23,7 @@ _WAIT = 0.5
 Callback = Callable[[Status], None]
 
 
+@public
 def run(
     specification: Specification | str | os.PathLike[str],
     folder: str | os.PathLike[str],

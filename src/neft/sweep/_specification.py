@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import _check
+from .._public import public
 from .._result import Result, result
 from ._registry import known
 
@@ -55,6 +56,7 @@ class Specification(Result):
     cases: tuple[dict[str, Any], ...] = ()
 
     @classmethod
+    @public
     def read(cls, path: str | os.PathLike[str]) -> "Specification":
         """The specification in a TOML file, complete with defaults, or a ValueError of one sentence.
 

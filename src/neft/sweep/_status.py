@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from .._public import public
 from .._result import Result, result
 from ._folder import Folder
 
@@ -42,6 +43,7 @@ class Status(Result):
         return f"{counts}{left}"
 
 
+@public
 def status(folder: str | os.PathLike[str]) -> Status:
     """How far the sweep in a folder is, even while it runs."""
     return status_of(Folder.open(folder))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from .._public import public
 from .._result import Result, result
 from ._folder import Folder
 from ._registry import KINDS
@@ -77,6 +78,7 @@ class Headlines(Result):
     numbers: Float[np.ndarray, " configurations"]
 
 
+@public
 def summary(folder: str | os.PathLike[str]) -> Experiments | Headlines:
     """What the finished configurations of a sweep found, even while it runs."""
     place = Folder.open(folder)

@@ -13,10 +13,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._blocks import block_size, blocks
+from .._check import finite
 from .._flat import Flat, Model, directional_derivative, flat, samples
+from .._public import public
 from ..network import Network
 
 
+@public
 def dntk(f: Model | Network, params: Any, x: Any, *, rates: Any = None) -> Float[Array, "N N N O O O"]:
     """dH_{ijk}(a, b, c) = Σ λλ d²z_i(a)/dθ₁dθ₂ dz_j(b)/dθ₁ dz_k(c)/dθ₂ (docs/theory/width, eq. 6).
 
@@ -33,6 +36,7 @@ def dntk(f: Model | Network, params: Any, x: Any, *, rates: Any = None) -> Float
     return _samples_first(_along(model, x, v, 2), len(x))
 
 
+@public
 def ddntk(
     f: Model | Network, params: Any, x: Any, *, rates: Any = None
 ) -> tuple[Float[Array, "N N N N O O O O"], Float[Array, "N N N N O O O O"]]:
@@ -100,6 +104,7 @@ def _second(model: Flat, x: Array, v: Array) -> np.ndarray:
 
 
 def _samples_first(values: np.ndarray, N: int) -> Array:
+    finite("the dNTK" if values.ndim == 3 else "the ddNTK", values)
     k = values.ndim
     split = values.reshape(*(size for _ in range(k) for size in (N, values.shape[0] // N)))
     return jnp.asarray(split.transpose(*range(0, 2 * k, 2), *range(1, 2 * k, 2)))

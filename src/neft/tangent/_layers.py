@@ -7,16 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._flat import per_leaf
+from .._flat import network, per_leaf, rates_of
+from .._promote import numeric
+from .._public import public
 from ..network import MLP, Network, plain
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:
-    """The network and its rates where `f` is an MLP or its `apply`, with one rate per matrix and vector; else None."""
-    net = f if isinstance(f, MLP) else getattr(f, "__self__", None)
-    if not isinstance(net, MLP) or (f is not net and getattr(f, "__name__", "") != "apply"):
+    """The network and its rates where `f` is a plain one or its `apply`, with one rate per array; else None."""
+    found = network(f)
+    net = plain(found) if isinstance(found, Network) else None
+    if net is None:
         return None
-    leaves = per_leaf(rates, params)
+    leaves = per_leaf(rates_of(f, rates), params)
     return None if any(np.ndim(rate) for rate in jax.tree.leaves(leaves)) else (net, leaves)
 
 
@@ -49,6 +52,7 @@ def layer_ntk(
     return total if trace else total.transpose(0, 2, 1, 3)
 
 
+@public
 def mlp_ntk(
     net: Network,
     params: Any,
@@ -57,7 +61,7 @@ def mlp_ntk(
     *,
     trace: bool = False,
 ) -> Float[Array, "N1 N2 *outputs"]:
-    """What `ntk` gives for a network with its own learning rates, as a pure function to compile, map or differentiate.
+    """What `ntk` gives for a network without `rates`, as a pure function to compile, map or differentiate.
 
     A multilayer perceptron goes through its layers, any other network by its Jacobians.
 
@@ -65,6 +69,9 @@ def mlp_ntk(
     >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
     (5, 5, 2, 2)
     """
+    for argument, x in (("x1", x1), ("x2", x1 if x2 is None else x2)):
+        if 0 in (shape := numeric(argument, x).shape) or len(shape) != 2:
+            raise ValueError(f"{argument} has shape {shape}, but must have shape (N, {net.inputs}) with N at least 1.")
     chain = plain(net)
     if chain is None:
         return _by_jacobians(net, params, x1, x1 if x2 is None else x2, trace)

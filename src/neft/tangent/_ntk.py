@@ -12,8 +12,10 @@ from jax.extend.core import subjaxprs
 from jaxtyping import Array, Float
 
 from .._blocks import BUDGET, block_size, tiles
-from .._flat import Flat, Model, flat, per_leaf, samples, split
+from .._check import finite
+from .._flat import Flat, Model, flat, per_leaf, rates_of, samples, split
 from .._promote import common_dtype
+from .._public import public
 from ..network import MLP, Network
 from ._layers import layer_ntk, layered, signals
 
@@ -21,6 +23,7 @@ _SAMPLES = 64
 """Inputs whose tangents are held at once, at most: more gain nothing."""
 
 
+@public
 def ntk(
     f: Model | Network, params: Any, x1: Any, x2: Any = None, *, rates: Any = None, trace: bool = False
 ) -> Float[Array, "N1 N2 O O"] | Float[Array, "N1 N2"]:
@@ -33,11 +36,12 @@ def ntk(
         params: any pytree; its floating-point arrays are differentiated, so an Equinox model works as it is.
         x1: inputs, shape (N1, …).
         x2: inputs, shape (N2, …); x1 again by default.
-        rates: learning rates, a tree with a number or an array per array of `params`, or one number; 1 by default.
+        rates: learning rates, a tree with a number or an array per array of `params`, or one number; by default those
+            of an MLP, λ_b and λ_W/n_{l-1}, and 1 for any other function.
         trace: whether to sum over i = j, for a result of shape (N1, N2).
 
     >>> net = MLP(widths=(3, 8, 2))
-    >>> ntk(net, net.init(jax.random.key(0)), jnp.ones((5, 3)), rates=net.rates()).shape
+    >>> ntk(net, net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
     (5, 5, 2, 2)
     """
     x1 = samples("x1", x1)
@@ -56,6 +60,7 @@ def ntk(
         result[rows, columns] = block
         if symmetric and rows != columns:
             result[columns, rows] = block.T if trace else block.transpose(1, 0, 3, 2)
+    finite("the NTK", result)
     return jnp.asarray(result)
 
 
@@ -83,7 +88,8 @@ def _step(
         step = functools.partial(_by_jacobians, f, params, model.rates, trace=trace)
         return step, _Outputs(count, model.theta.dtype, size)
     trained = split(f, params)[1]
-    leaves = jax.tree.map(lambda rate, leaf: jnp.asarray(rate, leaf.dtype), per_leaf(rates, trained), trained)
+    every = per_leaf(rates_of(f, rates), trained)
+    leaves = jax.tree.map(lambda rate, leaf: jnp.asarray(rate, leaf.dtype), every, trained)
     step = functools.partial(_by_products, f, params, leaves)
     size = count * (_bytes(model, x[:1].repeat(2, 0)) - _bytes(model, x[:1]))
     return step, _Outputs(count, model.theta.dtype, max(size, BUDGET / _SAMPLES))

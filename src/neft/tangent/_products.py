@@ -5,13 +5,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
+from .. import _check
 from .._flat import Model, directional_derivative, flat, samples
+from .._public import public
 from ..network import Network
 
 
+@public
 def products(
     f: Model | Network, params: Any, x: Any, vectors: Sequence[Any], *, at: Any = None, rates: Any = None
 ) -> Float[Array, "M O"]:
@@ -40,8 +42,8 @@ def products(
         raise ValueError(f"vectors hold {len(vectors)} arrays, but must hold one, two or three.")
     outputs = jax.eval_shape(model.z, model.theta, x).shape
     for vector in vectors:
-        if np.shape(vector) != outputs:
-            raise ValueError(f"vectors hold an array of shape {np.shape(vector)}, but must have shape {outputs}.")
+        if (shape := _check.array("each of vectors", vector).shape) != outputs:
+            raise ValueError(f"vectors hold an array of shape {shape}, but must have shape {outputs}.")
 
     @jax.jit
     def contracted(theta, rates, x, at, vectors):
@@ -49,4 +51,6 @@ def products(
         directions = tuple(rates * pull(vector.astype(theta.dtype))[0] for vector in vectors)
         return directional_derivative(lambda t: model.z(t, at), theta, directions)
 
-    return contracted(model.theta, model.rates, x, at, [jnp.asarray(v) for v in vectors])
+    found = contracted(model.theta, model.rates, x, at, [jnp.asarray(v) for v in vectors])
+    _check.finite("the product", found)
+    return found

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from .. import _check
 from .._blocks import block_size, blocks
 from .._files import writing
+from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from ..network import Network
@@ -69,6 +70,7 @@ class TrainedEnsemble(Result):
             yield "std", brief(self.std)
 
 
+@public
 def ensemble(
     net: Network,
     x_train: Any,

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from .. import _check
 from .._flat import Model, flat
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ..network import Network
@@ -53,6 +54,7 @@ class Evolution(Result):
     made: Made
 
 
+@public
 @float64
 def evolve(
     f: Model | Network,
@@ -78,14 +80,14 @@ def evolve(
     say so.
 
     Args:
-        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or a network.
+        f: f(params, x) maps inputs of shape (N, …) to outputs (N, O); or a network or its `apply`.
         params: its parameters, any pytree; its arrays of real numbers are trained.
         x_train: training inputs, shape (N, …).
         y_train: targets, shape (N, O), or (N,) for one output.
         x_test: inputs to predict, shape (N_test, …); the training inputs by default.
         order: 1, 2 or 3.
         time: how long gradient flow lasts, a number or a list; to its end by default.
-        rates: learning rates, a tree like `params` or one number; those of a network, else 1, by default.
+        rates: learning rates, as in `neft.tangent.ntk`: those of a network, else 1, by default.
         steps: number of steps of gradient descent, or a list of numbers, in place of a time.
         learning_rate: η, the size of a step, at most 2 over the largest eigenvalue of H.
 
@@ -99,8 +101,6 @@ def evolve(
     order = _check.integer("order", order, at_least=1, at_most=3)
     plan = schedule(time, steps, learning_rate)
     params = jax.tree.map(_double, params)
-    if rates is None and isinstance(f, Network):
-        rates = f.rates()
     x = _inputs("x_train", x_train)
     count = len(x)
     if x_test is not None:
@@ -147,7 +147,7 @@ def evolve(
         test=outputs_of(found.z, True),
         H=kernel_of(before),
         H_star=kernel_of(found.H, *plan.shape),
-        moved=(np.linalg.norm(change, axis=(1, 2)) / np.linalg.norm(before[: y.size, : y.size])).reshape(plan.shape),
+        moved=_relative(change, before[: y.size, : y.size]).reshape(plan.shape),
         order=order,
         time=plan.time,
         steps=plan.steps,
@@ -159,6 +159,12 @@ def evolve(
             "neft.training.evolve", specification=specification | plan.to_dict(), tolerances={"step": TOLERANCE}
         ),
     )
+
+
+def _relative(change: np.ndarray, before: np.ndarray) -> np.ndarray:
+    # Learning rates of 0 make a kernel of 0, which stays where it is.
+    size = float(np.linalg.norm(before))
+    return np.linalg.norm(change, axis=(1, 2)) / (size or 1.0)
 
 
 class _Found(NamedTuple):
@@ -218,5 +224,5 @@ def _inputs(name: str, x: Any) -> np.ndarray:
 
 
 def _double(leaf: Any) -> Any:
-    kind = getattr(leaf, "dtype", None)
-    return jnp.asarray(leaf, np.float64) if kind is not None and jnp.issubdtype(kind, jnp.floating) else leaf
+    known = isinstance(leaf, np.ndarray | np.generic | jax.Array)
+    return jnp.asarray(leaf, np.float64) if known and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check, width
+from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ..network import MLP
@@ -114,6 +115,7 @@ def predict_finite(
     return _predicted(tensors, y_train, net.widths[-2], plan, "neft.training.predict", specification)
 
 
+@public
 def predict_from_tensors(
     tensors: Mapping[str, Any],
     y_train: Any,

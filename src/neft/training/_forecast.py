@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from ..network import Network
@@ -59,6 +60,7 @@ class Forecast(Result):
             yield "trained std", brief(self.trained.std)
 
 
+@public
 def forecast(
     net: Network,
     x_train: Any,
@@ -89,8 +91,8 @@ def forecast(
         raise ValueError(f"{given}, but trained networks need a key and at least two draws.")
     plan: dict[str, Any] = {"time": time, "steps": steps, "learning_rate": learning_rate}
     for name in ("time", "steps"):
-        if np.ndim(plan[name] or 0):
-            raise ValueError(f"{name} is {plan[name]!r}, but a forecast is for one moment.")
+        if plan[name] is not None and _check.as_array(name, plan[name]).ndim:
+            raise ValueError(f"{name} is {_check.brief(plan[name])}, but a forecast is for one moment.")
     prediction = predict(net, x_train, y_train, x_test, order=order, **plan)
     trained = None
     if draws and key is not None:

@@ -30,6 +30,8 @@ LOSSES: dict[str, Loss] = {"square": square, "cross_entropy": cross_entropy}
 
 def chosen(loss: Any) -> Loss:
     """The loss of a name, or a user's own function loss(z, y), which sums over the training inputs."""
+    if callable(loss):
+        _check.function("loss", loss, "outputs", "targets")
     function: Loss = loss if callable(loss) else LOSSES[_check.one_of("loss", loss, tuple(LOSSES))]  # type: ignore
     return function
 
@@ -39,11 +41,11 @@ def prepared(loss: Loss, y: Any, count: int, outputs: int) -> np.ndarray:
     if loss is square:
         return targets(y, count, outputs)
     if loss is not cross_entropy:
-        y = np.asarray(y)
+        y = _check.as_array("y_train", y)
         if y.ndim == 0 or len(y) != count:
             raise ValueError(f"y_train has shape {y.shape}, but its first axis must have {count} entries.")
         return _check.array("y_train", y, dtype=y.dtype if y.dtype.kind in "iu" else np.float64)
-    if np.ndim(y) == 1:
+    if _check.as_array("y_train", y).ndim == 1:
         labels = _check.array("y_train", y, shape=(count,), at_least=0, dtype=np.int64)
         if labels.max(initial=0) >= outputs:
             raise ValueError(f"y_train holds the label {labels.max()}, but labels must be from 0 to {outputs - 1}.")

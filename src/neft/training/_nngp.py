@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from ..network import Network
 from ._kernels import digest, inputs, of_network, square, targets
@@ -32,6 +33,7 @@ class Posterior(Result):
         return np.broadcast_to(np.sqrt(np.maximum(np.diagonal(self.cov), 0.0))[:, None], self.mean.shape)
 
 
+@public
 def nngp(
     net: Network, x_train: Any, y_train: Any, x_test: Any = None, *, noise: Any = 0.0, cutoff: float = CUTOFF
 ) -> Posterior:
@@ -64,6 +66,7 @@ def nngp(
     return _conditioned(K_AA, K_xA, K_xx, y_train, noise, cutoff, "neft.training.nngp", specification)
 
 
+@public
 def nngp_from_kernel(K: Any, y_train: Any, *, noise: Any = 0.0, cutoff: float = CUTOFF) -> Posterior:
     """What `nngp` gives, from a covariance K over training and test inputs, shape (N+M, N+M), training inputs first.
 

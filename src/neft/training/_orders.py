@@ -13,6 +13,7 @@ from .. import _check
 from .._blocks import block_size
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
 from ._descend import drawn as parameters
@@ -66,6 +67,7 @@ class Orders(Result):
             yield f"order {order + 1}", f"rms error by width {errors}"
 
 
+@public
 @float64
 def orders(
     net: MLP,

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from ..network import Network, plain
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
@@ -81,6 +82,7 @@ def predict(
     order: int,
     cutoff: float = CUTOFF,
 ) -> "Prediction | FinitePrediction": ...
+@public
 def predict(
     net: Network,
     x_train: Any,
@@ -142,6 +144,7 @@ def predict(
     return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
 
 
+@public
 def predict_from_kernels(
     K: Any,
     Theta: Any,

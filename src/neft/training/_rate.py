@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 
 from .. import _check, width
+from .._public import public
 from ..network import Network
 from ._kernels import inputs, square
 from ._linear import largest_eigenvalue
 
 
+@public
 def max_learning_rate(net: Any, x_train: Any = None) -> float:
     """2/λ_max(Θ_AA): the largest η with which gradient descent on L = ½Σ(z-y)² does not diverge.
 

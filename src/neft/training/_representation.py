@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from .. import _check
 from .._precision import float64
 from .._progress import track
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
 from ..tangent import mlp_ntk
@@ -50,6 +51,7 @@ class Representation(Result):
     made: Made
 
 
+@public
 @float64
 def representation(
     net: MLP, x_train: Any, y_train: Any, *, widths: Sequence[int], depths: Sequence[int], draws: int = 16, key: Array

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ..network import Network
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
@@ -57,6 +58,7 @@ class Trajectories(Result):
         return (powers / powers.sum(axis=-1, keepdims=True)).mean(axis=0)
 
 
+@public
 def sample(
     net: Network,
     x_train: Any,
@@ -102,6 +104,7 @@ def sample(
     return _sampled(kernels, y, plan, function, net.widths[-1], draws, key, start, specification)
 
 
+@public
 def sample_from_kernels(
     K: Any,
     Theta: Any,
@@ -121,7 +124,10 @@ def sample_from_kernels(
     (4, 1, 2)
     """
     function = chosen(loss)
-    y = prepared(function, y_train, len(np.atleast_1d(np.asarray(y_train))), outputs)
+    given = np.atleast_1d(_check.as_array("y_train", y_train))
+    if not given.size:
+        raise ValueError(f"y_train has shape {given.shape}, but must hold at least one target.")
+    y = prepared(function, y_train, len(given), outputs)
     plan = _times(time)
     kernels = of_matrices(K, Theta, len(y))
     return _sampled(kernels, y, plan, function, outputs, draws, key, start, {"data": digest(*kernels[:5], y)})
@@ -133,7 +139,7 @@ def _times(time: Any) -> np.ndarray:
     times = schedule(time=time).time
     assert times is not None
     if not np.isfinite(times).all() or (np.diff(times.ravel()) < 0).any():
-        raise ValueError(f"time is {time!r}, but must be finite and, if it is a list, in rising order.")
+        raise ValueError(f"time is {_check.brief(time)}, but must be finite and, if it is a list, in rising order.")
     return times
 
 

@@ -69,12 +69,16 @@ def schedule(time: Any = None, steps: Any = None, learning_rate: Any = None) -> 
     """
     if steps is None:
         if learning_rate is not None:
-            raise ValueError(f"learning_rate is {learning_rate!r}, but it goes with steps, which are missing.")
+            raise ValueError(
+                f"learning_rate is {_check.brief(learning_rate)}, but it goes with steps, which are missing."
+            )
         return Schedule(np.asarray(math.inf) if time is None else _times(time))
     if time is not None:
-        raise ValueError(f"time is {time!r} and steps is {steps!r}, but only one of them can be given.")
+        raise ValueError(
+            f"time is {_check.brief(time)} and steps is {_check.brief(steps)}, but only one of them can be given."
+        )
     if learning_rate is None:
-        raise ValueError(f"steps is {steps!r}, but it goes with a learning_rate, which is missing.")
+        raise ValueError(f"steps is {_check.brief(steps)}, but it goes with a learning_rate, which is missing.")
     counts = _check.array("steps", steps, ndim=(0, 1), at_least=0, dtype=np.int64)
     if not counts.size:
         raise ValueError("steps is empty, but must hold at least one number of steps.")
@@ -82,7 +86,7 @@ def schedule(time: Any = None, steps: Any = None, learning_rate: Any = None) -> 
 
 
 def _times(time: Any) -> np.ndarray:
-    values = np.asarray(time)
+    values = _check.as_array("time", time)
     if values.dtype.kind == "f" and values.ndim < 2:
         # Infinite times are moments like others, the last one.
         _check.array("time", np.where(np.isposinf(values), 0.0, values), at_least=0.0)

@@ -12,6 +12,7 @@ from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
 from ._critical import CriticalPoint
@@ -139,6 +140,7 @@ class _Flow(NamedTuple):
     strength: np.ndarray
 
 
+@public
 @float64
 def advise(
     activation: str | Activation | Callable[[Any], Any],

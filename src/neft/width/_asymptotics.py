@@ -12,6 +12,7 @@ import numpy as np
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 
 _BESIDE_ZERO = 1e-150  # a normal number, so near that no derivative of order one changes
@@ -69,6 +70,7 @@ class Asymptotics(Result):
     made: Made
 
 
+@public
 @float64
 def asymptotics(activation: str | Activation | Callable[[Any], Any]) -> Asymptotics:
     """The exponents and coefficients of the flow at the critical point with K* = 0, or of a scale-invariant activation.

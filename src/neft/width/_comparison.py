@@ -3,10 +3,12 @@
 Up to the second layer the leading order is exact at any width. From the third on, the tensors of a simulated network
 differ from it by further powers of 1/n, which are large for some: the hidden widths are multiplied by several factors
 f, and a + b/f + c/f² is fitted, whose a is what the theory speaks of. It depends on the ratios of the hidden widths
-only, so wide networks are checked by narrow ones.
+only, so wide networks are checked by narrow ones. At the network's own width there is no fit: what is seen there is the
+theory with all that it leaves out, so the expected size of that stands beside it and there is no verdict.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,8 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
+from ._deeper import strength
 from ._statistics import NAMES, statistics
 
 MULTIPLES = (1, 2, 3, 5)
@@ -29,7 +33,9 @@ class Comparison(Result):
     """Theory, simulation extrapolated to large width, its standard error and the z-score, by name.
 
     Each has the shape of the tensor in `statistics`: (L,) for one input, with further axes for several. A tensor that
-    is zero in theory and in every draw has z = 0. `agrees` is whether no |z| reaches 5.
+    is zero in theory and in every draw has z = 0. `agrees` is whether no |z| reaches 5. `simulated` are the widths of
+    the networks that were drawn. At the network's own width nothing is extrapolated: `next_order` is about how much the
+    theory leaves out, else None, and `agrees` is None.
     """
 
     theory: dict[str, Float[np.ndarray, "layers *samples"]]
@@ -40,7 +46,18 @@ class Comparison(Result):
     activation: str
     draws: int
     factors: tuple[float, ...]
+    next_order: dict[str, Float[np.ndarray, "layers *samples"]] | None = None
     made: Made
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"next_order": None} | fields
+
+    @property
+    def simulated(self) -> tuple[tuple[int, ...], ...]:
+        """The widths of the networks that were drawn, one for each of the factors."""
+        first, *hidden, last = self.widths
+        return tuple((first, *(round(factor * n) for n in hidden), last) for factor in self.factors)
 
     @property
     def worst(self) -> float:
@@ -48,13 +65,15 @@ class Comparison(Result):
         return max(float(np.abs(z).max()) for z in self.z.values())
 
     @property
-    def agrees(self) -> bool:
-        """Whether every tensor of every layer agrees within five standard errors."""
-        return self.worst < 5
+    def agrees(self) -> bool | None:
+        """Whether every tensor of every layer agrees within five standard errors; None at the network's own width."""
+        return self.worst < 5 if self.next_order is None else None
 
     def _shown(self):
-        yield "widths", f"{self.widths}, hidden ones × {', '.join(f'{f:g}' for f in self.factors)}"
-        yield "worst |z|", f"{self.worst:.2f}, {'agrees' if self.agrees else 'DOES NOT AGREE'}"
+        verdict = {True: "agrees", False: "DOES NOT AGREE", None: "no verdict at one width"}[self.agrees]
+        yield "theory of", repr(self.widths)
+        yield "simulation of", ", ".join(map(repr, self.simulated))
+        yield "worst |z|", f"{self.worst:.2f}, {verdict}"
         for name, z in self.z.items():
             yield name, ", ".join(f"{v:+.2f}" if z.ndim == 1 else f"|z| ≤ {np.abs(v).max():.2f}" for v in z)
 
@@ -65,16 +84,23 @@ class Comparison(Result):
         return np.where(stderr > 0, value / np.where(stderr > 0, stderr, 1.0), exact)
 
 
+@public
 def check(
     net: MLP,
     x: Any,
     *,
     draws: int = 4096,
     key: Array | None = None,
-    factors: tuple[float, ...] | None = None,
+    factors: Sequence[float] | None = None,
+    own_width: bool = False,
     dtype: Any = None,
 ) -> Comparison:
     """The statistics of a network against ensembles of `draws` networks at each of several widths.
+
+    Those are narrow ones by default, whose hidden widths have the ratios of the network's: `Comparison.simulated` says
+    which. With `own_width` it is the network itself. From layer 3 on its statistics differ from the leading order by
+    more than the simulation's errors, given enough draws, so there is no verdict: `Comparison.next_order` is |K1|/n for
+    K, |Theta1|/n for Theta and, for a tensor X, |X| times the largest relative correction, as `interpret` gives it.
 
     Args:
         net: the specification.
@@ -83,6 +109,7 @@ def check(
         key: a JAX key (default: key 0).
         factors: that multiply the hidden widths, at least three of them where there are more than two layers. By
             default 1, 2, 3 and 5 times the narrowest widths of the same ratios, at least 6 where it is so wide.
+        own_width: whether to draw the network as it is instead, without extrapolation.
         dtype: of the simulated networks, by default that of x.
 
     >>> check(MLP(widths=(3, 6, 2), activation="relu"), [1.0, 0.5, 0.2], draws=512, factors=(1,)).agrees
@@ -91,9 +118,7 @@ def check(
     # The simulation is a sibling, not a part of the theory: it is only met here.
     from ..ensemble import estimate
 
-    factors = _factors(net) if factors is None else tuple(_check.real("each of factors", f, above=0) for f in factors)
-    if not factors or (net.depth > 2 and len(set(factors)) < 3):
-        raise ValueError(f"factors is {factors}, but must hold at least three widths to extrapolate from.")
+    factors = _chosen(net, factors, own_width)
     nets = [_scaled(net, factor) for factor in factors]
     key = jax.random.key(0) if key is None else key
     theory = statistics(net, x)
@@ -107,11 +132,12 @@ def check(
         found = np.stack([e.tensors[name].mean for e in estimates])
         errors = np.stack([e.tensors[name].stderr for e in estimates])
         known[name] = getattr(theory, name)
-        fits = [_extrapolate(found[:, l], errors[:, l], factors, exact=l < 2) for l in range(net.depth)]
+        fits = [_extrapolate(found[:, l], errors[:, l], factors, exact=own_width or l < 2) for l in range(net.depth)]
         simulation[name], stderr[name] = (np.array(column) for column in zip(*fits))
         tolerance = _TOLERANCE[known[name].ndim > 1] * max(np.abs(known[name]).max(), 1.0)
         z[name] = _scores(simulation[name] - known[name], stderr[name], tolerance)
     specification = {"net": net.to_dict(), "x": np.asarray(x, float), "draws": draws, "factors": factors}
+    specification |= {"own_width": True} if own_width else {}
     return Comparison(
         theory=known,
         simulation=simulation,
@@ -121,8 +147,46 @@ def check(
         activation=net.activation.name,
         draws=draws,
         factors=factors,
+        next_order=_next_order(known, net.widths) if own_width else None,
         made=Made.by("neft.width.check", specification=specification, key=key),
     )
+
+
+def _chosen(net: MLP, factors: Any, own_width: bool) -> tuple[float, ...]:
+    if own_width:
+        if factors is not None:
+            raise ValueError(f"factors is {factors!r}, but own_width draws the network as it is, so give one of them.")
+        return (1.0,)
+    if factors is None:
+        return _factors(net)
+    factors = tuple(_check.array("factors", factors, ndim=1).tolist())
+    if not factors or (net.depth > 2 and len(set(factors)) < 3):
+        raise ValueError(f"factors is {factors}, but must hold at least three widths to extrapolate from.")
+    return tuple(_check.real("each of factors", f, above=0) for f in factors)
+
+
+def _next_order(theory: dict[str, np.ndarray], widths: tuple[int, ...]) -> dict[str, np.ndarray]:
+    n = np.array(widths[:-1], float)
+    own = {name: value if value.ndim == 1 else _of_single_inputs(value) for name, value in theory.items()}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        small = strength(own, n if theory["K"].ndim == 1 else n[:, None]).reshape(len(n), -1).max(axis=1)
+    small[:2] = 0.0  # up to the second layer the leading order is exact
+
+    def of(name: str, value: np.ndarray) -> np.ndarray:
+        if (shift := {"K": "K1", "Theta": "Theta1"}.get(name)) in theory:
+            return np.abs(theory[shift]) / _over(n, value)
+        return np.abs(value) * _over(small, value)
+
+    return {name: of(name, value) for name, value in theory.items()}
+
+
+def _over(layers: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return layers.reshape(-1, *(1,) * (value.ndim - 1))
+
+
+def _of_single_inputs(value: np.ndarray) -> np.ndarray:
+    # (L, N) of (L, N, N) or (L, N, N, N, N).
+    return np.einsum("laa->la" if value.ndim == 3 else "laaaa->la", value)
 
 
 def _factors(net: MLP) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from .._activation import Activation
 from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._quadrature import elementwise, in_units, unit_rule
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
@@ -97,6 +98,7 @@ class Curves(NamedTuple):
     error: np.ndarray
 
 
+@public
 @float64
 def susceptibilities(activation: str | Activation | Callable[[Any], Any], K: Any, C_W: Any) -> Susceptibilities:
     """χ_∥ = C_W d⟨s²⟩/dK and χ_⊥ = C_W⟨s'²⟩ over z ~ N(0, K), for numbers or arrays that broadcast.
@@ -134,6 +136,7 @@ def per_weight(act: Activation, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(K > 0, a, near.A_2), np.where(K > 0, g, near.growth)
 
 
+@public
 @float64
 def critical(activation: str | Activation | Callable[[Any], Any]) -> Criticality:
     """All critical initializations: χ_∥ = χ_⊥ = 1 at K* = C_b + C_W⟨s²⟩ with C_b ≥ 0 (docs/theory/width, eq. 69).

@@ -29,11 +29,11 @@ def strength(tensors: dict[str, Any], n: Any) -> np.ndarray:
 
     They are V/nK², (A + 2B)/nΘ², |K1|/nK and |Θ1|/nΘ, those that exist.
     """
-    K, Theta = tensors["K"], tensors["Theta"]
-    found = [tensors["V"] / (n * K**2)]
+    K: Any = tensors["K"]
+    Theta: Any = tensors.get("Theta")
+    found = [tensors["V"] / (n * K**2), np.abs(tensors["K1"]) / (n * K)]
     if has_ntk(tensors):
-        found += [(tensors["A"] + 2 * tensors["B"]) / (n * Theta**2), np.abs(tensors["K1"]) / (n * K)]
-        found.append(np.abs(tensors["Theta1"]) / (n * Theta))
+        found += [(tensors["A"] + 2 * tensors["B"]) / (n * Theta**2), np.abs(tensors["Theta1"]) / (n * Theta)]
     return np.max(found, axis=0)
 
 

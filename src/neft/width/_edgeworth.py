@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
+from .._public import public
 from .._result import Made, Result, result
 from ._statistics import Statistics
 
@@ -59,6 +60,7 @@ def edgeworth(z: Any, variance: Any, fourth: Any) -> Any:
     return gauss * (1 + fourth / (24 * variance**2) * (square**2 - 6 * square + 3))
 
 
+@public
 def density(stats: Statistics, z: Any = None, *, layer: int | None = None, limit: float = LIMIT) -> Density:
     """The density of one neuron of a layer from the layer's K, K1 and V (docs/theory/width, eq. 19).
 
@@ -80,8 +82,7 @@ def density(stats: Statistics, z: Any = None, *, layer: int | None = None, limit
     if limit >= 1:
         raise ValueError(f"limit is {limit:g}, but must be less than 1, where the density could be negative.")
     n, K, V = stats.widths[layer - 1], float(stats.K[layer - 1]), float(stats.V[layer - 1])
-    K1 = stats.tensors["K1"]
-    variance, fourth = K + (0.0 if K1 is None else float(K1[layer - 1]) / n), 3 * V / n
+    variance, fourth = K + float(stats.K1[layer - 1]) / n, 3 * V / n
     if variance <= 0:
         raise ValueError(
             f"K + K1/n is {variance:.3g} at layer {layer}, so there is no density: width {n} is too small for it."

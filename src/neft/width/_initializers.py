@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 
 from .. import _check
+from .._public import public
 from ..network import MLP
 
 FRAMEWORKS = ("jax", "flax", "torch")
@@ -178,6 +179,7 @@ optim = optimizer(model, learning_rate=1.0)
 }
 
 
+@public
 def initializer_code(net: MLP, framework: str) -> str:
     """A program that makes `model`, drawn with the variances of `net`, and `optim`, with its learning rates.
 

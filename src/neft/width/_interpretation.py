@@ -11,6 +11,7 @@ from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ._deeper import chunks, cut_off, has_ntk, reached, strength
 from ._edgeworth import Density, density, one_input
@@ -62,6 +63,7 @@ class Interpretation(Result):
     made: Made
 
 
+@public
 @float64
 def interpret(
     stats: Statistics, *, limit: float = 1.0, activation: str | Activation | Callable[[Any], Any] | None = None

@@ -13,6 +13,7 @@ from .._blocks import BUDGET, block_size, blocks
 from .._closed import Pair, form_of
 from .._guard import positive, root
 from .._progress import track
+from .._public import public
 from .._tilt import tilt_of
 from ..network import Means, Network, Stage, passed, segments
 from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
@@ -27,6 +28,7 @@ _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
 
 
+@public
 def kernel(
     net: Network, x1: Any, x2: Any = None, *, dtype: Any = None, out: str | os.PathLike[str] | None = None
 ) -> Kernel:
@@ -67,15 +69,9 @@ def kernel(
 
 def _dtype(dtype: Any, *inputs: Any) -> np.dtype:
     if dtype is None:
-        kinds = [np.dtype(x.dtype) for x in inputs if hasattr(x, "dtype")]
-        return np.dtype(np.float32 if kinds and all(kind == np.float32 for kind in kinds) else np.float64)
-    try:
-        found = np.dtype(dtype)
-        if found not in (np.float32, np.float64):
-            raise TypeError
-    except TypeError:
-        raise ValueError(f"dtype is {dtype!r}, but must be 'float32' or 'float64'.") from None
-    return found
+        kinds = [str(x.dtype) for x in inputs if hasattr(x, "dtype")]
+        return np.dtype(np.float32 if kinds and all(kind == "float32" for kind in kinds) else np.float64)
+    return _check.floating("dtype", dtype)
 
 
 def _inputs(name: str, x: Any, net: Network) -> np.ndarray:

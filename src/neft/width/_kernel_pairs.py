@@ -5,13 +5,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._activation import Activation, derivative_of
 from .._closed import Pair, form_of
 from .._guard import root
 from .._hermite import functions
-from .._promote import common_dtype
+from .._promote import common_dtype, numeric
+from .._public import public
 from .._quadrature import PANELS, in_units, unit_rule
 from .._tilt import tilt_of
 from ..network import Means, Network, Stage, along, passed, segments
@@ -24,6 +26,7 @@ class Kernel(NamedTuple):
     Theta: Any
 
 
+@public
 def pair_kernel(
     net: Network, x1: Float[Array, "*batch n_0"], x2: Float[Array, "*batch2 n_0"], *, terms: int = 128
 ) -> Kernel:
@@ -46,8 +49,12 @@ def pair_kernel(
     (6.25, 14.0)
     """
     refuse_jumps(net)
-    x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
+    x1, x2 = numeric("x1", x1), numeric("x2", x2)
     dtype = common_dtype(x1, x2, jnp.float32)
+    try:
+        np.broadcast_shapes(x1.shape, x2.shape)
+    except ValueError:
+        raise ValueError(f"x1 and x2 have shapes {x1.shape} and {x2.shape}, which do not broadcast.") from None
     x1, x2 = jnp.broadcast_arrays(x1.astype(dtype), x2.astype(dtype))
     if x1.ndim == 0 or x1.shape[-1] != net.inputs:
         raise ValueError(f"x1 and x2 have {x1.shape[-1:]} entries, but must have {net.inputs}, the net's n_0.")

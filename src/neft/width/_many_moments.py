@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._accuracy import warn_missed
 from .._activation import Activation
-from .._pair_derivatives import pair_derivatives
+from .._pair_derivatives import ALIGNED, pair_derivatives
 from .._pinned import pinned_products
 from .._tuples import almost_everywhere
 from ._moments import existence
@@ -21,6 +22,10 @@ _FOURFOLD = {
 }
 _PAIRS = {"ss": (0, 0), "dd": (1, 1), "es": (2, 0), "td": (3, 1), "ee": (2, 2)}
 _FOURTH = {"ss": ((4, 0), (3, 1), (2, 2)), "dd": ((5, 1), (4, 2), (3, 3))}
+
+
+_TOLERATED = 1e-4
+"""The relative error of K₁ between near inputs, for a σ that jumps, from which on there is a warning."""
 
 
 class Averages(NamedTuple):
@@ -47,6 +52,8 @@ class Averages(NamedTuple):
 def averages(act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float) -> Averages:
     """The averages that the recursions of the wanted tensors ask for, at a covariance K with positive diagonal."""
     exists = existence(act)
+    if exists == "no derivative" and "K1" in wanted:
+        _warn_of_near_inputs(act, K, rtol)
     pairs = dict(_PAIRS) if exists != "no derivative" else {name: _PAIRS[name] for name in ("ss", "dd", "es")}
     fourth = {name: orders for name, orders in _FOURTH.items() if {"ss": "K1", "dd": "Theta1"}[name] in wanted}
     orders = tuple({*pairs.values(), *(order for group in fourth.values() for order in group)})
@@ -62,3 +69,15 @@ def averages(act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: fl
             first, p, q, r = asked[name]
             values[name] = values[name] + pinned_products(act, first, (p, q, r), K, rtol=rtol)
     return Averages(**values)
+
+
+def _warn_of_near_inputs(act: Activation, K: np.ndarray, rtol: float) -> None:
+    # Where σ jumps, K₁ of two inputs grows like 1/√(1 - ρ²) as they approach each other, and the terms it is the sum of
+    # like its cube: V, which they multiply, is known to rtol only.
+    spread = np.sqrt(np.diagonal(K))
+    rho = np.clip(K / np.outer(spread, spread), -1.0, 1.0)
+    across = np.sqrt((1 - rho) * (1 + rho))
+    across = across[across > ALIGNED]
+    error = rtol / float(across.min(initial=1.0)) ** 2
+    if error > _TOLERATED:
+        warn_missed(f"K1 of {act.name} for inputs that are nearly parallel", error, rtol)

@@ -49,8 +49,11 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
     """
     exists = existence(act)
     if exists == "no derivative":
-        ss, ssss, zzss = pure_moments(act, [Powers(s=2), Powers(s=4), Powers(s=2, z=2)], K)
-        return Averages(ss, ssss, (zzss - K * ss) / (2 * K**2))
+        # Derivatives in K of the Gaussian alone, He₂/2K and He₄/4K²: those of σ are not needed.
+        chosen = [Powers(s=2), Powers(s=4), Powers(s=2, z=2), Powers(s=2, z=4)]
+        ss, ssss, zzss, zzzzss = pure_moments(act, chosen, K)
+        ss2 = (zzzzss - 6 * K * zzss + 3 * K**2 * ss) / (4 * K**4)
+        return Averages(ss, ssss, (zzss - K * ss) / (2 * K**2), ss2=ss2)
     table = {
         "ss": Powers(s=2),
         "ssss": Powers(s=4),

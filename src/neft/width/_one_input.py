@@ -11,6 +11,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._activation import Activation
+from .._promote import numeric
+from .._public import public
 from ._moments import Averages, averages, existence
 
 Scalar = Any  # a number, or an array without axes that may be traced
@@ -49,7 +51,7 @@ def present(act: Activation) -> tuple[str, ...]:
     """The tensors that exist for an activation (docs/theory/width, section Kinks)."""
     exists = existence(act)
     if exists == "no derivative":
-        return ("K", "V")
+        return ("K", "V", "K1")
     return tuple(name for name in Tensors._fields if exists == "all" or name not in "RSTU")
 
 
@@ -70,7 +72,7 @@ def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates) -> Tens
     K = C_b + C_W * mean.ss
     V = C_W**2 * (mean.ssss - mean.ss**2) + r * C_W**2 * layer.V * mean.g**2
     if existence(act) == "no derivative":
-        return Tensors(K=K, V=V)
+        return Tensors(K=K, V=V, K1=r * C_W * _X_ss(layer, mean))
     new = {"K": K, "V": V, **_kernels(layer, mean, r, rates), **_next_order(layer, mean, r, rates)}
     new |= _differentials(layer, mean, r, rates)
     return Tensors(**new)
@@ -125,16 +127,20 @@ def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> d
     }
 
 
+def _X_ss(layer: Tensors, mean: Averages) -> Array:
+    """The change of ⟨s²⟩ by the 1/n cumulants of the layer before (docs/theory/width, eq. 62)."""
+    return layer.K1 * mean.g + layer.V / 2 * mean.ss2
+
+
 def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
     _, C_W, _, lambda_W = rates
-    K1, V = layer.K1, layer.V
-    # The change of ⟨s²⟩ and of ⟨s'²⟩ by the 1/n cumulants of the layer before (docs/theory/width, eq. 62).
-    X_ss = K1 * mean.g + V / 2 * mean.ss2
-    X_dd = K1 * mean.m + V / 2 * mean.a2
+    X_ss = _X_ss(layer, mean)
+    X_dd = layer.K1 * mean.m + layer.V / 2 * mean.a2
     mixed = layer.Theta * X_dd + (layer.D + 2 * layer.F) * mean.m + layer.Theta1 * mean.a
     return {"K1": r * C_W * X_ss, "Theta1": r * (lambda_W * X_ss + C_W * mixed)}
 
 
+@public
 def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rates: Rates) -> Tensors:
     """The tensors of all layers, each of shape (L,): a pure function of q and the hyperparameters.
 
@@ -144,6 +150,14 @@ def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rate
         ratios: n_l/n_{l-1} for the steps from layer l = 1..L-1 to l+1; the first one counts as 0.
         rates: arrays with one entry per layer.
     """
+    q, ratios = numeric("q", q), numeric("ratios", ratios)
+    rates = Rates(*(numeric(f"{name} of rates", value) for name, value in rates._asdict().items()))
+    if q.ndim or ratios.ndim != 1 or any(value.shape != (len(ratios) + 1,) for value in rates):
+        shapes = ", ".join(str(value.shape) for value in rates)
+        raise ValueError(
+            f"q, ratios and rates have shapes {q.shape}, {ratios.shape} and {shapes}, but must have (), (L - 1,) and "
+            "(L,) each."
+        )
     layer = first_layer(activation, q, Rates(*(value[0] for value in rates)))
     ratios = ratios.at[:1].set(0.0)
 

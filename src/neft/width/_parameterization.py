@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from .. import _check
 from .._activation import Activation
+from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
 
@@ -93,6 +94,7 @@ class Parameterization(Result):
         return dataclasses.replace(self, widths=widths, **values, **multipliers)
 
 
+@public
 def parameterize(net: MLP, kind: str) -> Parameterization:
     """The network in the standard, NTK or μP parameterization, for gradient descent with rates per layer.
 

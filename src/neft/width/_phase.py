@@ -12,6 +12,7 @@ from .._activation import Activation
 from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
 from ._asymptotics import origin
@@ -61,6 +62,7 @@ class PhaseDiagram(Result):
         return float(np.mean(self.phase == PHASES.index(_check.one_of("name", name, PHASES))))
 
 
+@public
 @float64
 def phase(
     activation: str | Activation | Callable[[Any], Any], C_b: Any = None, C_W: Any = None, *, tolerance: float = 1e-3

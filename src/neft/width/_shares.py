@@ -16,9 +16,11 @@ from .. import _check
 from .._activation import Activation
 from .._moments import Powers, pure_moments
 from .._precision import float64
+from .._public import public
 from ..network import MLP
 
 
+@public
 @float64
 def equal_shares(net: MLP, x: Any) -> MLP:
     """The network with learning rates at which each layer, and in it biases and weights, has the same share of the NTK.

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from .. import _check
 from .._activation import Activation
 from .._precision import float64
+from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from ..network import MLP, Dense, Network, Nonlinearity, infinite_width, plain
@@ -70,6 +71,7 @@ class Statistics(Result):
                 yield name, f"{value.shape}, {ends}"
 
 
+@public
 @float64
 def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol: float = 1e-7) -> Statistics:
     """The statistics of an ensemble of networks at initialization, to leading order in 1/width, means to the next one.
@@ -152,8 +154,8 @@ def _asked(only: Any) -> frozenset[str]:
         return frozenset(NAMES)
     names = (only,) if isinstance(only, str) else tuple(only)
     for name in names:
-        if name not in NAMES:
-            raise ValueError(f"only holds {name!r}, but must hold names out of {', '.join(NAMES)}.")
+        if not isinstance(name, str) or name not in NAMES:
+            raise ValueError(f"only holds {_check.brief(name)}, but must hold names out of {', '.join(NAMES)}.")
     if not names:
         raise ValueError(f"only is empty, but must hold names out of {', '.join(NAMES)}.")
     return frozenset(names)
