@@ -47,6 +47,8 @@ class Activation:
         scale_invariant: whether σ(cz) = cσ(z) for every c > 0.
         length: distance over which σ changes its shape; a hint for quadrature.
         oscillates: whether it keeps changing at large |z| (sin) instead of settling to a polynomial.
+        cuts: where quadratures are cut besides kinks, for a user's own function that changes quickly; a hint too.
+        fourier: the Fourier series of a user's own function that is smooth and periodic.
         named: whether the name alone is enough to make it again.
 
     >>> silu = activation("silu")
@@ -63,6 +65,8 @@ class Activation:
     scale_invariant: bool = False
     length: float = 1.0
     oscillates: bool = False
+    cuts: tuple[float, ...] = ()
+    fourier: Any = None
     named: bool = True
     maclaurin: Callable[[int], np.ndarray] | None = None
 

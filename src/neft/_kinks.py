@@ -23,6 +23,8 @@ JUMP = 1e-6
 MOST = 128
 
 _SPACING = 0.02
+# Nearer to the origin a narrow pair of jumps is looked for too.
+_CORE_SPAN, _CORE_SPACING = 8.0, 16.0 / 2**18
 _CHUNK = 2048
 _LIVE = 10_000
 _CORE = np.linspace(-5.0, 5.0, 403)
@@ -58,10 +60,13 @@ def derivatives(function: Callable, z: np.ndarray) -> np.ndarray:
 
 def found(function: Callable) -> tuple[Kink, ...]:
     """The kinks in |z| ≤ SPAN, increasing: where a derivative up to the third jumps or is not bounded."""
-    # The ends of the cells are no round numbers, where kinks tend to be.
-    ends = np.arange(-SPAN, SPAN, _SPACING) + 0.381966 * _SPACING
+    cells = []
     with np.errstate(all="ignore"):
-        cells = _bisected(function, *_suspects(function, ends))
+        # So close to the origin the higher derivatives of many a function are rounding.
+        for span, spacing, orders in ((SPAN, _SPACING, 4), (_CORE_SPAN, _CORE_SPACING, 2)):
+            # The ends of the cells are no round numbers, where kinks tend to be.
+            ends = np.arange(-span, span, spacing) + 0.381966 * spacing
+            cells += _bisected(function, *_suspects(function, ends, spacing, orders))
     kinks: list[Kink] = []
     for kink in sorted(filter(None, examined(function, sorted({_plain(*cell) for cell in cells})))):
         # Two cells may have met at one kink.
@@ -70,11 +75,11 @@ def found(function: Callable) -> tuple[Kink, ...]:
     return tuple(kinks)
 
 
-def _suspects(function: Callable, ends: np.ndarray) -> tuple[np.ndarray, ...]:
-    # Cells of width below 1e-7 over which σ, σ', σ'' or σ''' does not change as its derivative says.
+def _suspects(function: Callable, ends: np.ndarray, spacing: float, orders: int) -> tuple[np.ndarray, ...]:
+    # Cells of width below 1e-7 over which one of the first of σ, σ', σ'', σ''' does not change as its derivative says.
     values = derivatives(function, ends)
     size = np.nan_to_num(np.abs(values), posinf=0.0)
-    scale = maximum_filter1d(size, size=round(2 / _SPACING) + 1, axis=1)[:, :-1]
+    scale = maximum_filter1d(size, size=round(2 / spacing) + 1, axis=1)[:, :-1]
     floor = _core(function)[:, None]
     left, right, at_left, at_right = ends[:-1], ends[1:], values[:, :-1], values[:, 1:]
     while True:
@@ -86,7 +91,7 @@ def _suspects(function: Callable, ends: np.ndarray) -> tuple[np.ndarray, ...]:
         # its cube.
         third = surprise[2] / (width * (1e-4 * scale[3] + 1e-8 * floor[3]))
         # Nothing over nothing is no surprise, nor is overflow.
-        worst = np.nan_to_num([*excess, third], nan=0.0, posinf=np.inf).max(axis=0)
+        worst = np.nan_to_num([*excess, third][:orders], nan=0.0, posinf=np.inf).max(axis=0)
         worst[~np.isfinite([*at_left, *at_right]).all(axis=0)] = 0.0
         keep = np.sort(np.argsort(-worst, kind="stable")[:_LIVE])
         keep = keep[worst[keep] > 1]

@@ -140,9 +140,9 @@ class _Line:
         breaks = sorted(k / c for k in kinks for c in (ca, cb))
         spread = np.asarray(max(abs(ca), abs(cb)))
         panels = 4 * PANELS * (16 if act.oscillates else 1)
-        self.x, self.w = unit_rule(
-            np, spread, [np.asarray(b) for b in breaks], length=act.length, oscillates=act.oscillates, panels=panels
-        )
+        cuts = [k / c * spread for k in act.cuts for c in (ca, cb)] if act.cuts else ()
+        options = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": cuts}
+        self.x, self.w = unit_rule(np, spread, [np.asarray(b) for b in breaks], **options)
 
     def average(self, p: int, q: int, hermite: int = 0) -> float:
         """⟨He_k(x) σ^(p)(c_a x) σ^(q)(c_b x)⟩, almost everywhere."""

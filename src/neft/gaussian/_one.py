@@ -11,6 +11,7 @@ from .. import _check
 from .._activation import Activation, Kink
 from .._activation import activation as _activation
 from .._moments import Powers, delta_part, deltas, monomial
+from .._of_own import own_moments
 from .._precision import float64
 from .._quadrature import elementwise, refined
 
@@ -74,6 +75,8 @@ def moment(
     K = _check.array("K", K, at_least=0.0)
     powers = _checked_powers(powers)
     _check.real("rtol", rtol, above=0.0)
+    if not act.named or act.fourier is not None:
+        return own_moments(act, [powers], K, rtol=rtol, what=f"moment of {act.name}")[0, ...]
     spikes = deltas(act, powers)
     options = {"kinks": [k.position for k in act.kinks], "length": act.length, "oscillates": act.oscillates}
 

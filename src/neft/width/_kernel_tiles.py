@@ -12,11 +12,13 @@ from jaxtyping import Array
 from .._activation import Activation
 from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
+from .._of_own import own_moments
 from ..gaussian import pair
 from ._kernel_expansion import over
 from ._kernel_pairs import apart, between, by_form, first_pair, next_pair, unit
 from ._one_input import Rates
 
+_OWN = 1e-12  # tolerance of averages of a user's own function
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
 
 
@@ -42,7 +44,10 @@ def diagonal(act: Activation, q: np.ndarray, rates: Rates) -> Diagonal:
 
 
 def _squares(act: Activation, K: np.ndarray) -> np.ndarray:
-    # ⟨σ²⟩ and ⟨σ'²⟩, padded so that compiled code is found again.
+    # ⟨σ²⟩ and ⟨σ'²⟩. What a user's own function needs is not known beforehand.
+    if not act.named and form_of(act) is None:
+        return own_moments(act, [Powers(s=2), Powers(s1=2)], K, rtol=_OWN, what=f"kernel of {act.name}")
+    # Padded, so that compiled code is found again.
     padded = np.pad(K, (0, (1 << (len(K) - 1).bit_length()) - len(K)), mode="edge")
     return np.asarray(_compiled_squares(act, jnp.asarray(padded)))[:, : len(K)]
 

@@ -1,7 +1,9 @@
 """The Gaussian averages of one layer that the width expansion is made of (docs/theory/width, eqs. 20-38, 65)."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._activation import Activation
@@ -41,15 +43,19 @@ def existence(act: Activation) -> Existence:
     return "no second derivative squared" if lowest == 1 else "all"
 
 
-def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
-    """All averages of one layer at variance K > 0: a pure function.
+def averages(
+    act: Activation,
+    K: Float[Array, "*shape"] | Float[np.ndarray, "*shape"] | float,
+    moments: Callable[[Activation, list[Powers], Any], Any] = pure_moments,
+) -> Averages:
+    """All averages of one layer at variance K > 0: a pure function, but for `moments` that are not.
 
     Derivatives in K are written with Stein's lemma, in the form that loses fewest digits at small K among those that
     exist: where σ' jumps, each holds at most one delta.
     """
     exists = existence(act)
     if exists == "no derivative":
-        ss, ssss, zzss = pure_moments(act, [Powers(s=2), Powers(s=4), Powers(s=2, z=2)], K)
+        ss, ssss, zzss = moments(act, [Powers(s=2), Powers(s=4), Powers(s=2, z=2)], K)
         return Averages(ss, ssss, (zzss - K * ss) / (2 * K**2))
     table = {
         "ss": Powers(s=2),
@@ -78,7 +84,7 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
             "zzse": Powers(s=1, s2=1, z=2),
             "zzzde": Powers(s1=1, s2=1, z=3),
         }
-    mean = dict(zip(table, pure_moments(act, list(table.values()), K)))
+    mean = dict(zip(table, moments(act, list(table.values()), K)))
     common = {name: mean[name] for name in ("ss", "ssss", "a", "ssdd", "dddd", "sdde", "se")}
     common |= {"g": mean["zsd"] / K, "m": mean["zde"] / K}
     if exists == "all":

@@ -63,9 +63,12 @@ def first_layer(act: Activation, q: Scalar, rates: Rates) -> Tensors:
     return Tensors(**values)
 
 
-def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates) -> Tensors:
-    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1. Pure."""
-    mean = averages(act, layer.K)
+def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates, mean: Averages | None = None) -> Tensors:
+    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1.
+
+    Pure. The averages of layer l may be given.
+    """
+    mean = averages(act, layer.K) if mean is None else mean
     C_b, C_W = rates.C_b, rates.C_W
     K = C_b + C_W * mean.ss
     V = C_W**2 * (mean.ssss - mean.ss**2) + r * C_W**2 * layer.V * mean.g**2
