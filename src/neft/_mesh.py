@@ -51,16 +51,17 @@ def _mesh_of(function: Callable, kinks: tuple[float, ...], octave: int, deviatio
     return mesh(functools.partial(_kinks.derivatives, function), kinks, 2.0**octave, deviations)
 
 
-def mesh(values: Values, kinks: Sequence[float], reach: float, deviations: float = 13.0) -> Mesh:
+def mesh(values: Values, kinks: Sequence[float], reach: float, deviations: float = 13.0, *, scan: int = _SCAN) -> Mesh:
     """The mesh on |z| ≤ reach of functions whose kinks, where it is cut, are known.
 
-    What counts is weighted by a Gaussian of which the reach is that many standard deviations.
+    What counts is weighted by a Gaussian of which the reach is that many standard deviations. `scan` points look for
+    what is narrower than the cells.
     """
     # Halved towards the origin first, because a wide Gaussian does not see how a function changes there.
     start = np.concatenate([-(reach / 2.0 ** np.arange(7)), [0.0], reach / 2.0 ** np.arange(7)])
     edges = np.unique(np.concatenate([start, [k for k in kinks if abs(k) < reach]]))
     with np.errstate(all="ignore"):
-        points = _scan(reach, kinks)
+        points = _scan(reach, kinks, scan)
         at = values(points)
         weight = functools.partial(_weight, rate=deviations / reach)
         cells = _Cells(values, _largest(at, weight(points)), weight)
@@ -73,12 +74,12 @@ def mesh(values: Values, kinks: Sequence[float], reach: float, deviations: float
     return Mesh(np.append(cells.left, reach), resolved)
 
 
-def _scan(reach: float, kinks: Sequence[float]) -> np.ndarray:
+def _scan(reach: float, kinks: Sequence[float], count: int) -> np.ndarray:
     # Even over the reach, denser within four standard deviations, and towards the origin and the kinks.
     towards = reach * np.geomspace(1e-9, 1.0, 400)
     near = [k + side * towards for k in (0.0, *list(kinks)[:32]) for side in (-1, 1)]
     offset = 0.381966
-    spread = (np.arange(_SCAN // 2) + offset) / (_SCAN // 2) * 2 - 1
+    spread = (np.arange(count // 2) + offset) / (count // 2) * 2 - 1
     points = np.concatenate([reach * spread, 4 / 13 * reach * spread, *near])
     return np.sort(points[(np.abs(points) < reach) & ~np.isin(points, kinks)])
 

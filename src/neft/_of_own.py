@@ -1,6 +1,7 @@
 """Averages of a user's own activation over one Gaussian variable: they refine themselves, on the host."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,14 +16,16 @@ from ._precision import float64
 
 
 @float64
-def own_moments(act: Activation, powers: Sequence[Powers], K: np.ndarray, *, rtol: float, what: str) -> np.ndarray:
+def own_moments(
+    act: Activation, powers: Sequence[Powers], K: Any, *, rtol: float, what: str, spiky: bool = True
+) -> np.ndarray:
     """What `gaussian.moment` gives for several powers at once, of shape (powers, *K.shape).
 
     The tolerance is relative to the average of the integrand's size; a warning, which names `what`, says when it is
-    missed, and what does not exist is refused.
+    missed, and what does not exist is refused. Deltas at kinks are left out where it is not to be `spiky`.
     """
     K = np.asarray(K, float)
-    spikes = [deltas(act, p) for p in powers]
+    spikes = [deltas(act, p) if spiky else () for p in powers]
     found = np.empty((len(powers), K.size))
     # Where a period is short for the Gaussian its Fourier series is best, else it cancels.
     far = _periodic(act, K.ravel())

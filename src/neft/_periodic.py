@@ -6,6 +6,7 @@ i^p K^(p/2) He_p(θ√K) e^(-θ²K/2): no variance is too wide.
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -147,4 +148,32 @@ def pair_average(fourier: Fourier, order: int, r1: np.ndarray, r2: np.ndarray, r
             for sign, value in ((-1, apart), (1, along)) if i and j else ((1, along),):
                 factor = np.real(c[i] * (c[j] if sign > 0 else np.conj(c[j])))
                 total += (2.0 if i or j else 1.0) * factor * value
+    return total
+
+
+def few(fourier: Fourier | None, K: np.ndarray) -> bool:
+    """Whether averages of products at a covariance K are best summed over the harmonics of each factor."""
+    # At small variances the sum cancels, and of many harmonics it is long.
+    if fourier is None or len(fourier.coefficients) > 4:
+        return False
+    return bool(fourier.frequency**2 * np.diagonal(K).min(initial=np.inf) > 0.1)
+
+
+def product_average(fourier: Fourier, orders: tuple[int, ...], K: np.ndarray) -> np.ndarray:
+    """⟨σ^(p)(z_a) σ^(q)(z_b) …⟩ for all a, b, … and orders (p, q, …), shape (N,)*len(orders)."""
+    w, c = fourier.frequency, fourier.coefficients
+    both = np.concatenate([np.conj(c[:0:-1]), c])
+    waves = np.arange(1 - len(c), len(c))
+    factors = [both * (1j * w * waves) ** n for n in orders]
+    total = np.zeros((len(K),) * len(orders))
+    for chosen in itertools.product(range(len(both)), repeat=len(orders)):
+        factor = math.prod(f[i] for f, i in zip(factors, chosen))
+        if factor == 0:
+            continue
+        exponent = np.zeros((1,) * len(orders))
+        for i, j in itertools.combinations_with_replacement(range(len(orders)), 2):
+            value = np.diagonal(K) if i == j else 2 * K
+            shape = [len(K) if axis in (i, j) else 1 for axis in range(len(orders))]
+            exponent = exponent + waves[chosen[i]] * waves[chosen[j]] * value.reshape(shape)
+        total = total + np.real(factor) * np.exp(-w * w / 2 * exponent)
     return total

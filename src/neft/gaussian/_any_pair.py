@@ -28,7 +28,7 @@ _GRADED = np.array([-9.0, -4.0, -1.5, 0.0, 1.5, 4.0, 9.0])
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """σ^(n) at points z on the host, where to cut panels in |z| ≤ reach and where it has kinks; its name for warnings."""
+    """σ^(n) at points z on the host, where to cut panels in |z| ≤ reach, its kinks, and its name for warnings."""
 
     f: Callable[[np.ndarray], np.ndarray]
     cuts: Callable[[float], np.ndarray]
@@ -97,9 +97,11 @@ def _coefficients(
         # The shortest wave of He_k is about π/√k long; so many nodes interpolate half a dozen of its radians.
         nodes, weights, found = _boxes(of, variances, 5.0 / math.sqrt(terms + 16))
         error = float(np.max(np.abs(found - squares) / np.where(squares > 0, squares, 1.0)))
-        if error > max(rtol, 1e-12):
-            warn_missed(of.name, error, rtol)
         a = _projected(nodes, weights, terms)
+        if error > max(rtol, 1e-12):
+            # A function that is not resolved: more work would not help.
+            warn_missed(of.name, error, rtol)
+            return terms, a, 1.0
         # Stopping here loses at most tail |ρ|^terms.
         tail = max(float(_hermite.tails(a, squares)[-1]), 1e-300)
         reach = min((0.1 * rtol / tail) ** (1 / terms), 1.0)
