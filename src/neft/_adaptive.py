@@ -15,7 +15,8 @@ Integrand = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _REACHES = (13.0, 26.0, 40.0)  # standard deviations; the first leaves 1e-37 of the weight
 _ROWS = 64
 _DEEPEST = 60  # halvings
-MOST_PANELS = 1 << 18
+MOST_PANELS = 1 << 17
+_CERTAIN = 1e-10
 
 
 class Found(NamedTuple):
@@ -42,7 +43,8 @@ def averages(
         )
         result[:, part] = found.values
         worst = max(worst, float(found.errors.max(initial=0.0)))
-    if worst > rtol:
+    # What was measured is the error of panels before they were halved for the last time.
+    if worst > max(rtol, _CERTAIN):
         warn_missed(what, worst, rtol)
     return result
 
@@ -94,7 +96,7 @@ def integrated(
     total, total_size, error = (np.zeros((functions, count)) for _ in range(3))
     if not np.isfinite(size).all():
         return Found(total, np.full_like(total, np.inf), np.full(count, np.inf)), last
-    done = 0
+    done, left_over = 0, [np.inf]
     for _ in range(_DEEPEST):
         middle = (left + right) / 2
         both, both_size = _panels(
@@ -109,7 +111,10 @@ def integrated(
         bad = (off > 0.01 * rtol * scale[:, rows]) & (off > 4e-16 * np.abs(half_sizes))
         bad = bad.any(axis=0) & (right - left > 1e-14 * np.maximum(np.abs(left), np.abs(right)))
         done += int(np.count_nonzero(~bad))
-        stop = not bad.any() or done + 2 * np.count_nonzero(bad) > most or not np.isfinite(scale).all()
+        left_over.append(float((off / scale[:, rows])[:, bad].sum()))
+        # What does not fall any more is rounding of the function itself.
+        futile = len(left_over) > 14 and left_over[-1] > left_over[-5] / 2
+        stop = not bad.any() or futile or done + 2 * np.count_nonzero(bad) > most or not np.isfinite(scale).all()
         kept = np.ones_like(bad) if stop else ~bad
         total += _by_row(halves[:, kept], rows[kept], count)
         total_size += _by_row(half_sizes[:, kept], rows[kept], count)

@@ -48,7 +48,9 @@ def probed(function: Callable, kinks: Sequence[float]) -> Mesh:
 
 @functools.lru_cache(maxsize=256)
 def _mesh_of(function: Callable, kinks: tuple[float, ...], octave: int, deviations: float = 13.0) -> Mesh:
-    return mesh(functools.partial(_kinks.derivatives, function), kinks, 2.0**octave, deviations)
+    # The probe looks closely, once for all.
+    scan = _SCAN if deviations < 13 else _SCAN // 4
+    return mesh(functools.partial(_kinks.derivatives, function), kinks, 2.0**octave, deviations, scan=scan)
 
 
 def mesh(values: Values, kinks: Sequence[float], reach: float, deviations: float = 13.0, *, scan: int = _SCAN) -> Mesh:

@@ -79,13 +79,14 @@ def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> t
     _refuse_other_derivatives(function, name, edges)
     half = np.diff(edges) / 2
     nodes = (edges[:-1] + half)[:, None] + half[:, None] * NODES[None, :]
-    ahead, behind = (_kinks.derivatives(function, side * nodes.ravel())[0] for side in (1, -1))
+    everywhere = np.append(nodes.ravel(), np.geomspace(1.0, 1e6, 2000))
+    ahead, behind = (_kinks.derivatives(function, side * everywhere)[0] for side in (1, -1))
     right, left = np.append(right, ahead), np.append(left, behind)
     # Two kinks may be close to each other.
     free = ~np.isin(edges, [kink.position for kink in kinks])
     finest = float(np.min(2 * half[free[1:] & free[:-1]], initial=math.inf)) / _FINEST_OF_TANH
     rough = finest < _ROUGH
-    fourier = None if kinks else fourier_of(function)
+    fourier = None if kinks else fourier_of(function, nodes.ravel())
     if fourier is not None:
         finest = min(1.0, 1 / (fourier.frequency * max(1, len(fourier.coefficients) - 1)))
     made = Activation(
@@ -101,10 +102,18 @@ def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> t
         # A kink elsewhere may be out of reach of the probes.
         scale_invariant=all(close(values[i], abs(_FACTORS[i]) * values[i % 2]) for i in range(2, len(_FACTORS)))
         and not rough
+        and _two_lines(function)
         and all(kink.position == 0 for kink in kinks),
         named=False,
     )
     return made, values
+
+
+def _two_lines(function: Callable) -> bool:
+    # Whether σ is proportional to z on each side, from as close to the origin as anybody looks to as far out.
+    z = np.geomspace(1e-9, 1e9, 4000)
+    sides = [_kinks.derivatives(function, side * z)[0] / z for side in (1, -1)]
+    return all(np.allclose(side, side[2000], rtol=1e-12, atol=1e-300) for side in sides)
 
 
 def _evaluated(function: Callable) -> np.ndarray:
@@ -201,7 +210,7 @@ def _all_kinks(function: Callable, name: str, declared: tuple[float | Kink, ...]
     seen = _kinks.found(function)
     if len(seen) > _kinks.MOST:
         raise ValueError(
-            f"activation {name!r} shows more than {_kinks.MOST} kinks in |z| ≤ {_kinks.SPAN:g}, but must be smooth "
+            f"activation {name!r} shows more than {_kinks.MOST} kinks in |z| ≤ {_kinks.FAR:g}, but must be smooth "
             "between a few."
         )
     kinks = [_verified(function, name, kink, seen) for kink in declared]

@@ -5,7 +5,6 @@ i^p K^(p/2) He_p(θ√K) e^(-θ²K/2): no variance is too wide.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -46,9 +45,11 @@ def _parts(c: complex) -> tuple[float, float]:
     return c.imag, c.real
 
 
-@functools.lru_cache(maxsize=64)
-def fourier_of(function: Callable) -> Fourier | None:
-    """The Fourier series of a smooth periodic function, or None where it is none or has more than 64 harmonics."""
+def fourier_of(function: Callable, nodes: np.ndarray) -> Fourier | None:
+    """The Fourier series of a smooth periodic function, or None where it is none or has more than 64 harmonics.
+
+    The series must be the function at all of the nodes, and far out.
+    """
     period = _period(function)
     if period is None:
         return None
@@ -58,7 +59,15 @@ def fourier_of(function: Callable) -> Fourier | None:
     kept = int(np.flatnonzero(size > 4 * _ENOUGH * size.max())[-1])
     if kept > _SAMPLES // 4:
         return None
-    return Fourier(2 * math.pi / period, c[: kept + 1])
+    found = Fourier(2 * math.pi / period, c[: kept + 1])
+    far = np.geomspace(1.0, 1e6, 4096)
+    z = np.concatenate([nodes, np.linspace(-64.0, 64.0, 16384), far, -far])
+    series = np.zeros(len(z))
+    for i, factor in enumerate(found.coefficients):
+        series += (2 if i else 1) * np.real(factor * np.exp(1j * found.frequency * i * z))
+    # The argument itself is rounded far out.
+    allowed = (1e-11 + 1e-15 * kept * found.frequency * np.abs(z)) * np.abs(samples).max()
+    return found if (np.abs(series - derivatives(function, z)[0]) <= allowed).all() else None
 
 
 def _period(function: Callable) -> float | None:
@@ -82,6 +91,7 @@ def _period(function: Callable) -> float | None:
 
 def _polished(function: Callable, T: float, start: np.ndarray) -> float | None:
     # Newton's method for the derivative that changes fastest at the base, first over one period, then over many.
+    guess = T
     for count in (1, 64, 4096):
         for _ in range(6):
             at = derivatives(function, np.array([_BASE + count * T]))[:, 0]
@@ -89,7 +99,8 @@ def _polished(function: Callable, T: float, start: np.ndarray) -> float | None:
             if at[n + 1] == 0 or not np.isfinite(at).all():
                 return None
             T -= (at[n] - start[n]) / at[n + 1] / count
-            if not 0 < T < 1e5:
+            # Not back to the start.
+            if not abs(T - guess) < 0.1 * guess:
                 return None
         if not (np.abs(at[:3] - start) <= 1e-7 * (np.abs(start) + np.abs(at[:3]) + np.abs(start).max() / 1e3)).all():
             return None

@@ -177,7 +177,7 @@ def _cost_of_bands(of: Resolved, K1: float, K2: float, rho: float) -> float:
 def _cost_of_rotated(of: Resolved, K1: float, K2: float, rho: float) -> float:
     B = math.sqrt((1 - abs(rho)) / 2)
     cells = len(of.in_units(math.sqrt(K1))) + len(of.in_units(math.sqrt(K2)))
-    panels = 19 + min((len(_GRADED) if cells * B > 1 else 1) * cells, 8 * _ACROSS / B)
+    panels = 19 + cells + (min(len(_GRADED) * cells, 8 * _ACROSS / B) if cells * B > 1 else 0)
     return 3 * 16 * panels * 16 * (8 + cells * min(1.0, _ACROSS * B / _REACH))
 
 
@@ -233,8 +233,10 @@ def _rotated(of: Resolved, K1: float, K2: float, rho: float, scale: float, rtol:
         return total[None] / math.sqrt(2 * math.pi)
 
     # A place where f changes quickly is crossed while p moves by a few B/A; many of them need no more panels than that.
-    quick = np.concatenate([_quick(of, at1, r1, B), _quick(of, at2, s * r2, B)])
-    near = _thinned(np.append((quick[:, None] + B * _GRADED[None, :]).ravel(), [*at1, *at2]) / A, B / 4)
+    # Where z₁ is at one place and z₂ at another, nothing is smoothed.
+    quick1, quick2 = _quick(of, at1, r1, B), _quick(of, at2, s * r2, B)
+    around = _thinned((np.concatenate([quick1, quick2])[:, None] + B * _GRADED[None, :]).ravel(), B / 4)
+    near = np.concatenate([at1, at2, _between(quick1, quick2, 2 * _ACROSS * B), around]) / A
     edges = np.concatenate([np.linspace(-_ACROSS, _ACROSS, 19), near[np.abs(near) < _ACROSS]])
     sizes = np.array([[scale if scale > 0 else 1.0]])
     found, _ = integrated(inner, [np.unique(edges)], rtol, weight=_gaussian, sizes=sizes)
@@ -247,6 +249,14 @@ def _quick(of: Resolved, at: np.ndarray, spread: float, B: float) -> np.ndarray:
         return at
     kinks = np.array(of.kinks) / spread
     return np.concatenate([kinks, at[:-1][np.diff(at) < 2 * _ACROSS * B]])
+
+
+def _between(one: np.ndarray, two: np.ndarray, most: float) -> np.ndarray:
+    # The middles of places that are so close to each other; of very many places they are as dense as these.
+    if len(one) * len(two) > 1 << 14:
+        return np.empty(0)
+    apart = one[:, None] - two[None, :]
+    return ((one[:, None] + two[None, :]) / 2)[np.abs(apart) < most]
 
 
 def _within(at: np.ndarray, centre: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from ._one_input import Rates
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
+_FEW = 64  # inputs
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
 
 
@@ -105,7 +106,8 @@ class _Job:
         squares = np.concatenate([one.square for one in self.diagonals], axis=1)
         single = dtype == np.float32
         self.expansion: Expansion | None = None
-        if form is None and hidden.size:
+        # Few pairs of a user's own function take less time than compiling an expansion of it.
+        if form is None and hidden.size and (self.act.named or max(len(x1), len(self.x2)) > _FEW):
             self.expansion = expansion(self.act, hidden, squares, self.rates, 1e-8 if single else 1e-12)
         self.quadrature = form is None and self.expansion is None and hidden.size > 0
         # Where averages change quickly near ρ = ±1, correlations need more digits than their dtype has.

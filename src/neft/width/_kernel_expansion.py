@@ -132,7 +132,7 @@ def expansion(act: Activation, K: np.ndarray, square: np.ndarray, rates: Rates, 
     K and ⟨σ²⟩ are those of the hidden layers, (L-1, N). A kink makes the expansion long near ρ = ±1, and so do large
     variances.
     """
-    if act.kinks or act.oscillates:
+    if act.kinks or act.oscillates or act.cuts:
         return None
     # The smallest, the middle and the largest variance of each layer stand for all.
     order = np.argsort(K, axis=1)[:, [0, K.shape[1] // 2, -1]]

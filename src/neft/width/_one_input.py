@@ -79,7 +79,7 @@ def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates, mean: A
     return Tensors(**new)
 
 
-def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, lambda_b, lambda_W = rates
     Theta, V, A, B, D, F = layer.Theta, layer.V, layer.A, layer.B, layer.D, layer.F
     a, g, p = mean.a, mean.g, mean.g
@@ -97,7 +97,7 @@ def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[st
     }
 
 
-def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, _, lambda_W = rates
     Theta, B, F, P, Q = layer.Theta, layer.B, layer.F, layer.P, layer.Q
     a, p, m = mean.a, mean.g, mean.m
@@ -128,7 +128,7 @@ def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> d
     }
 
 
-def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, _, lambda_W = rates
     K1, V = layer.K1, layer.V
     # The change of ⟨s²⟩ and of ⟨s'²⟩ by the 1/n cumulants of the layer before (docs/theory/width, eq. 62).
