@@ -156,8 +156,9 @@ def activation(
         kinks: where a function has kinks: positions, or (position, order, jump) when known; both are held against its
             derivatives on the two sides.
 
-    Kinks that are not declared are looked for in |z| ≤ 50, down to jumps of 1e-6 of the size that the derivative has
-    nearby (1e-4 for the third); declare those that lie further out or close together.
+    Kinks that are not declared are looked for in |z| ≤ 50, less closely to 51,200, down to jumps of 1e-6 of the size
+    that the derivative has nearby (1e-4 for the third); declare those that lie further out or close together. A
+    function whose derivatives in JAX are not its own (`stop_gradient`), or whose values change, is refused.
 
     >>> activation("relu").kinks
     (Kink(position=0.0, order=1, jump=1.0),)

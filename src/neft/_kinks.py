@@ -27,6 +27,7 @@ MOST = 128
 
 _SPACING = 0.02
 _SQUEEZED = (32.0, 1024.0)  # powers of two, so that nothing is rounded
+_MOST_FAR = 16
 # Nearer to the origin a narrow pair of jumps is looked for too.
 _CORE_SPAN, _CORE_SPACING = 8.0, 16.0 / 2**18
 _CHUNK = 2048
@@ -60,7 +61,8 @@ class Scaled(NamedTuple):
 def derivatives(function: Callable | Scaled, z: np.ndarray) -> np.ndarray:
     """σ, σ', σ'', σ''' at the points z, shape (4, points), in float64; even while the caller is being traced."""
     if isinstance(function, Scaled):
-        return derivatives(function.function, function.factor * z) * function.factor ** np.arange(4.0)[:, None]
+        with np.errstate(over="ignore"):
+            return derivatives(function.function, function.factor * z) * function.factor ** np.arange(4.0)[:, None]
     jet = _compiled(function)
     pieces = []
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
@@ -76,13 +78,19 @@ def found(function: Callable) -> tuple[Kink, ...]:
 
     Beyond SPAN they are looked for as those of a function that is squeezed.
     """
-    kinks = list(_found(function, 0.0))
+    far: list[Kink] = []
     for factor in _SQUEEZED:
         reached = SPAN * factor / _SQUEEZED[0]
         for kink in _found(Scaled(function, factor), reached / factor):
-            if abs(kink.position) * factor > reached:
-                kinks.append(Kink(kink.position * factor, kink.order, kink.jump / factor**kink.order))
-    return tuple(sorted(kinks))
+            if abs(kink.position) * factor > reached and _is_finite_around(function, kink.position * factor):
+                far.append(Kink(kink.position * factor, kink.order, kink.jump / factor**kink.order))
+    # Of steps without end those near the origin have to do.
+    return tuple(sorted([*_found(function, 0.0), *(far if len(far) <= _MOST_FAR else ())]))
+
+
+def _is_finite_around(function: Callable, z: float) -> bool:
+    # Where a function overflows it has no kink.
+    return bool(np.isfinite(derivatives(function, z * np.array([0.8, 0.95, 1.0, 1.05, 1.2]))).all())
 
 
 def _found(function: Callable | Scaled, beyond: float) -> tuple[Kink, ...]:
@@ -94,7 +102,10 @@ def _found(function: Callable | Scaled, beyond: float) -> tuple[Kink, ...]:
             # The ends of the cells are no round numbers, where kinks tend to be.
             ends = np.arange(-span, span, spacing) + 0.381966 * spacing
             for part in (ends[ends < -beyond], ends[ends > beyond]) if beyond else (ends,):
-                cells += _bisected(function, *_suspects(function, part, spacing, orders))
+                suspects = _suspects(function, part, spacing, orders)
+                # Squeezed, what grows like exp is suspect all over.
+                if not beyond or len(suspects[0]) <= 256:
+                    cells += _bisected(function, *suspects)
     kinks: list[Kink] = []
     for kink in sorted(filter(None, examined(function, sorted({_plain(*cell) for cell in cells})))):
         # Two cells may have met at one kink.
