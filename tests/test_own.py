@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import equinox as eqx
@@ -10,7 +11,8 @@ from helpers import NAMES, one_of_each, one_sentence
 
 import neft
 from neft import MLP, Kink, activation
-from neft.gaussian import Powers, moment
+from neft.gaussian import Powers, moment, pair, products
+from neft.width import kernel, statistics
 
 
 @pytest.fixture
@@ -192,3 +194,135 @@ _named_absolute.__name__ = "absolute"
 def test_a_named_activation_takes_no_options(options):
     with one_sentence("only a function"):
         activation("relu", **options)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda z: jax.lax.stop_gradient(jnp.tanh(z)), "it changes by"),
+        (lambda z: z * jax.lax.stop_gradient(jax.nn.sigmoid(z)), "it changes by"),
+        (lambda z: z + jax.lax.stop_gradient(jnp.round(z) - z), "it changes by 0, where its derivative says 0.49"),
+        (lambda z: jnp.tanh(z) + jax.lax.stop_gradient(jnp.sign(z) - jnp.tanh(z)), "it changes by 0"),
+    ],
+    ids=["stopped", "half stopped", "straight through", "surrogate"],
+)
+def test_derivatives_that_are_not_those_of_the_function_are_refused(f, words):
+    with one_sentence("'bad' has derivatives in JAX that are not its own", words):
+        activation(f, name="bad")
+
+
+def test_a_function_whose_values_change_is_refused():
+    slope = [1.0]
+    f = lambda z: jnp.tanh(slope[0] * z)  # noqa: E731
+    activation(f, name="state")
+    slope[0] = 2.0
+    with one_sentence("'state' gives other values than when it was first used"):
+        activation(f, name="state")
+
+
+def test_a_narrow_feature_is_found_with_its_jumps():
+    narrow = activation(lambda z: jnp.tanh(z) + jnp.where(jnp.abs(z - 1.7) < 1e-4, 100.0, 0.0))
+    np.testing.assert_allclose([k.position for k in narrow.kinks], [1.6999, 1.7001], rtol=1e-12)
+    assert narrow.parity is None
+    density = math.exp(-(1.7**2) / 3.2) / math.sqrt(3.2 * math.pi)
+    extra = float(moment(narrow, Powers(s=2), 1.6) - moment("tanh", Powers(s=2), 1.6))
+    assert extra == pytest.approx(2e-4 * density * (100**2 + 200 * math.tanh(1.7)), rel=1e-6)
+
+
+def test_kinks_far_out_are_found_and_end_the_straight_lines():
+    far = activation(lambda z: jnp.clip(z / 256, -1, 1) + z)
+    assert far.kinks == (Kink(-256.0, 1, 1 / 256), Kink(256.0, 1, -1 / 256)) and not far.scale_invariant
+
+
+def test_steep_functions_are_resolved_by_moments_and_statistics():
+    steep = lambda z: jnp.tanh(1e4 * z)  # noqa: E731
+    # ∫ sech⁴ = 4/3, and the Gaussian is flat there.
+    flat = 1e4 * 4 / 3 / math.sqrt(2 * math.pi * 1.6)
+    assert float(moment(steep, Powers(s1=2), 1.6)) == pytest.approx(flat, rel=1e-8)
+    stats = statistics(MLP((1, 8, 1), steep, C_W=1.6, lambda_W=1.0, lambda_b=1.0), [1.0])
+    square = float(moment(steep, Powers(s=2), 1.6))
+    assert stats.Theta[-1] == pytest.approx(1 + square + 1.6 * 2 * flat, rel=1e-8)
+
+
+def test_siren_is_exact_by_name_and_as_one_s_own_function():
+    own = activation(lambda z: jnp.sin(30 * z))
+    for act in (own, activation("sin(30)")):
+        stats = statistics(MLP((1, 8, 8, 1), act, C_W=1.7, lambda_W=1.0, lambda_b=0.0), [1.0])
+        np.testing.assert_allclose(stats.K, [1.7, 0.85, 0.85], rtol=1e-13)
+        np.testing.assert_allclose(stats.Theta[1], 0.5 + 1.7 * 450, rtol=1e-12)
+        np.testing.assert_allclose(stats.V[1], 1.7**2 / 8, rtol=1e-12)
+        assert 0 < float(pair(act, 1.0, 1.0, 0.5)) < 1e-195
+        # ⟨sin⁴⟩ and ⟨z² cos²⟩ at a variance that no panels reach; at a small one nothing cancels.
+        assert float(moment(act, Powers(s=4), 1e9)) == pytest.approx(3 / 8, rel=1e-13)
+        assert float(moment(act, Powers(s1=2, z=2), 1e9)) == pytest.approx(450e9, rel=1e-13)
+        assert float(moment(act, Powers(s=2), 1e-12)) == pytest.approx(900e-12 * (1 - 900e-12), rel=1e-12)
+        np.testing.assert_allclose(act.taylor(3), [0, 30, 0, -4500], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda z: jnp.sin(50 * z) + jnp.exp(-(((z - 9.9) / 0.09) ** 2)),
+        lambda z: jnp.sin(30 * z) + 1e-6 * z,
+        lambda z: jnp.sin(z) + jnp.sin(math.sqrt(2) * z),
+        lambda z: z + jnp.sin(30 * z) ** 2 / 30,
+    ],
+    ids=["with a bump", "with a slope", "two periods", "snake"],
+)
+def test_what_only_looks_periodic_is_not_taken_for_it(f):
+    assert activation(f).fourier is None
+
+
+def test_a_periodic_function_of_many_harmonics_has_the_averages_of_its_panels():
+    act = activation(lambda z: jnp.tanh(1.5 * jnp.sin(3 * z + 0.4)))
+    assert len(act.fourier.coefficients) > 10
+    plain = dataclasses.replace(act, fourier=None, oscillates=False)
+    for powers in (Powers(s=2, s1=1, z=1), Powers(s1=2)):
+        np.testing.assert_allclose(moment(act, powers, [0.2, 3.0]), moment(plain, powers, [0.2, 3.0]), atol=1e-13)
+    for order in (0, 1):
+        found, other = (pair(one, 0.3, 0.5, [0.3, -0.999], order=order) for one in (act, plain))
+        np.testing.assert_allclose(found, other, atol=1e-11)
+
+
+@pytest.mark.parametrize("average", [lambda f: moment(f, Powers(s=2), 1.6), lambda f: pair(f, 1.6, 1.6, 0.5)])
+def test_an_average_that_does_not_exist_is_refused(average):
+    growing = activation(lambda z: jnp.exp(z**2 / 2), name="growing")
+    with one_sentence("growing", "does not exist"):
+        average(growing)
+    with one_sentence("growing", "does not exist"):
+        statistics(MLP((1, 8, 1), growing, C_W=1.6), [1.0])
+    # This one does, beyond the thirteen standard deviations that serve others.
+    assert float(moment(growing, Powers(s=2), 0.4)) == pytest.approx(1 / math.sqrt(1 - 0.8), rel=1e-11)
+
+
+def test_own_functions_of_two_lines_have_the_kernel_of_the_named_one():
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    own, named = (kernel(MLP((3, 8, 8, 8, 1), act), x) for act in (jnp.abs, "leaky_relu(-1)"))
+    for one, other in zip(own, named):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_products_of_own_sines_agree_with_quadrature_in_every_tensor():
+    x = np.random.default_rng(0).normal(size=(3, 2))
+    act = activation(lambda z: jnp.sin(3 * z + 0.4))
+    plain = dataclasses.replace(act, fourier=None, name="by quadrature")
+    one, other = (statistics(MLP((2, 8, 8, 1), a), x) for a in (act, plain))
+    for name, values in one.tensors.items():
+        np.testing.assert_allclose(values, other.tensors[name], atol=1e-9 * np.abs(values).max())
+
+
+def test_what_would_take_hours_is_refused_with_the_time():
+    with one_sentence("would take about", "hours", "must take at most a minute"):
+        products("tanh", [(0, 0, 0, 0)], 1e6 * (np.eye(4) + 0.3))
+
+
+def test_repeated_variables_are_one_variable():
+    (found,) = products("relu", [(0, 0, 0, 0)], np.ones((4, 4)))
+    np.testing.assert_allclose(found, 1.5, rtol=1e-12)
+
+
+def test_pairs_of_wide_variances_are_done():
+    # So wide that tanh is a sign.
+    found = float(pair("tanh", 1e12, 1e12, 0.9999999999))
+    assert found == pytest.approx(2 / math.pi * math.asin(0.9999999999), abs=1e-5)

@@ -48,6 +48,8 @@ class Activation:
         scale_invariant: whether σ(cz) = cσ(z) for every c > 0.
         length: distance over which σ changes its shape; a hint for quadrature.
         oscillates: whether it keeps changing at large |z| (sin) instead of settling to a polynomial.
+        cuts: where quadratures are cut besides kinks, for a user's own function that changes quickly; a hint too.
+        fourier: the Fourier series of a user's own function that is smooth and periodic.
         named: whether the name alone is enough to make it again.
 
     >>> silu = activation("silu")
@@ -64,6 +66,8 @@ class Activation:
     scale_invariant: bool = False
     length: float = 1.0
     oscillates: bool = False
+    cuts: tuple[float, ...] = ()
+    fourier: Any = None
     named: bool = True
     maclaurin: Callable[[int], np.ndarray] | None = None
 
@@ -154,8 +158,9 @@ def activation(
         kinks: where a function has kinks: positions, or (position, order, jump) when known; both are held against its
             derivatives on the two sides.
 
-    Kinks that are not declared are looked for in |z| ≤ 50, down to jumps of 1e-6 of the size that the derivative has
-    nearby (1e-4 for the third); declare those that lie further out or close together.
+    Kinks that are not declared are looked for in |z| ≤ 50, less closely to 51,200, down to jumps of 1e-6 of the size
+    that the derivative has nearby (1e-4 for the third); declare those that lie further out or close together. A
+    function whose derivatives in JAX are not its own (`stop_gradient`), or whose values change, is refused.
 
     >>> activation("relu").kinks
     (Kink(position=0.0, order=1, jump=1.0),)

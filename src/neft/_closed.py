@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -47,6 +48,7 @@ class Form(NamedTuple):
     value: Average
     derivative: Average
     gap: Average | None = None
+    frequency: float | None = None  # of a sine
 
 
 def form_of(act: Activation) -> Form | None:
@@ -57,7 +59,7 @@ def form_of(act: Activation) -> Form | None:
     2.0
     """
     if not act.named:
-        return None
+        return _form_of_own(act)
     name, _, parameters = act.name.rstrip(")").partition("(")
     make = _FORMS.get(name)
     return None if make is None else make(*(float(p) for p in re.findall(r"[^,\s]+", parameters)))
@@ -72,12 +74,22 @@ def closed_form(act: Activation, order: int) -> Callable[..., jnp.ndarray] | Non
     2.0
     """
     form = form_of(act)
-    if act.name == "sin":
-        order %= 2  # σ'' = -σ, and a product of two loses the sign
-    if form is None or order > 1:
+    if form is None or (order > 1 and form.frequency is None):
         return None
-    average = form.derivative if order else form.value
-    return lambda K1, K2, rho: average(Pair.of(K1, K2, rho))
+    average = form.derivative if order % 2 else form.value
+    # σ'' = -w²σ of a sine, and a product of two loses the sign.
+    factor = form.frequency ** (4 * (order // 2)) if form.frequency is not None else 1.0
+    return lambda K1, K2, rho: factor * average(Pair.of(K1, K2, rho))
+
+
+def _form_of_own(act: Activation) -> Form | None:
+    # Found out about a function, but exact: σ(z) = cσ(z/c) makes it two lines, and one Fourier coefficient a sine.
+    if act.scale_invariant:
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            right, left = (float(act.function(jnp.asarray(z))) for z in (1.0, -1.0))
+        return _two_lines(right, -left)
+    sine = None if act.fourier is None else act.fourier.sine
+    return None if sine is None else _sin(act.fourier.frequency, *sine)
 
 
 def _linear() -> Form:
@@ -89,9 +101,13 @@ def _quadratic() -> Form:
 
 
 def _leaky_relu(slope: float = 0.01) -> Form:
+    return _two_lines(1.0, slope)
+
+
+def _two_lines(right: float, left: float) -> Form:
     # σ(z) = √odd z + √even |z|; products of an odd and an even function average to zero. The rest are the arc-cosine
     # kernels of Cho, Saul 2009.
-    odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
+    odd, even = ((right + left) / 2) ** 2, ((right - left) / 2) ** 2
 
     def value(pair):
         theta, sin = angle(pair.gap, pair.total), sine(pair.gap, pair.total)
@@ -119,9 +135,15 @@ def _erf() -> Form:
     )
 
 
-def _sin() -> Form:
-    # ⟨sin z₁ sin z₂⟩ = [cos-average of z₁-z₂ minus that of z₁+z₂]/2, with the smaller exponent taken out.
+def _sin(frequency: float = 1.0, size: float = 1.0, phase: float = 0.0) -> Form:
+    # ⟨sin z₁ sin z₂⟩ = [cos-average of z₁-z₂ minus that of z₁+z₂]/2, with the smaller exponent taken out. A phase
+    # mixes in the cosine, whose products with the sine average to zero.
+    odd, even = (size * math.cos(phase)) ** 2, (size * math.sin(phase)) ** 2
+
     def parts(pair):
+        if frequency != 1:
+            rate = frequency * frequency
+            pair = Pair(frequency * pair.r1, frequency * pair.r2, *(rate * value for value in pair[2:]))
         sign = jnp.where(pair.c < 0, -1, 1).astype(jnp.result_type(pair.c))
         difference = (pair.r1 - pair.r2) ** 2 + 2 * jnp.where(pair.c < 0, pair.total, pair.gap)
         # The same with derivatives that also hold where a variance, and with it the correlation, vanishes.
@@ -129,15 +151,22 @@ def _sin() -> Form:
         difference = lax.stop_gradient(difference - plain) + plain
         return sign, jnp.exp(-difference / 2) / 2, -2 * sign * pair.c
 
-    def value(pair):
+    def sines(pair):
         sign, front, exponent = parts(pair)
         return -sign * front * jnp.expm1(exponent)
 
-    def derivative(pair):
+    def cosines(pair):
         _, front, exponent = parts(pair)
         return front * (1 + jnp.exp(exponent))
 
-    return Form(value, derivative)
+    def sum_of(first, of_first, second, of_second):
+        # Neither is computed for nothing, and a factor 1 changes no bit.
+        terms = [(factor, f) for factor, f in ((first, of_first), (second, of_second)) if factor]
+        return lambda pair: sum(f(pair) if factor == 1 else factor * f(pair) for factor, f in terms)
+
+    rate = frequency * frequency
+    value, derivative = sum_of(odd, sines, even, cosines), sum_of(rate * odd, cosines, rate * even, sines)
+    return Form(value, derivative, frequency=frequency)
 
 
 def _gelu() -> Form:

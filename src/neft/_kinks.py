@@ -7,6 +7,7 @@ changes by the integral of σ^(n+1), and where it does not, the cell is split un
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,19 @@ from scipy.ndimage import maximum_filter1d
 from ._activation import Kink
 
 SPAN = 50.0
-"""Kinks are looked for in |z| ≤ SPAN."""
+"""Kinks are looked for in |z| ≤ SPAN,"""
+FAR = 51200.0
+"""and less closely in |z| ≤ FAR."""
 
 # Of the largest value that the derivative takes nearby; smaller jumps are not looked for.
 JUMP = 1e-6
 MOST = 128
 
 _SPACING = 0.02
+_SQUEEZED = (32.0, 1024.0)  # powers of two, so that nothing is rounded
+_MOST_FAR = 16
+# Nearer to the origin a narrow pair of jumps is looked for too.
+_CORE_SPAN, _CORE_SPACING = 8.0, 16.0 / 2**18
 _CHUNK = 2048
 _LIVE = 10_000
 _CORE = np.linspace(-5.0, 5.0, 403)
@@ -44,8 +51,18 @@ def _one_more(below: Callable) -> Callable:
     return jet
 
 
-def derivatives(function: Callable, z: np.ndarray) -> np.ndarray:
+class Scaled(NamedTuple):
+    """The function of u that a function is at factor·u."""
+
+    function: Callable
+    factor: float
+
+
+def derivatives(function: Callable | Scaled, z: np.ndarray) -> np.ndarray:
     """σ, σ', σ'', σ''' at the points z, shape (4, points), in float64; even while the caller is being traced."""
+    if isinstance(function, Scaled):
+        with np.errstate(over="ignore"):
+            return derivatives(function.function, function.factor * z) * function.factor ** np.arange(4.0)[:, None]
     jet = _compiled(function)
     pieces = []
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
@@ -57,11 +74,38 @@ def derivatives(function: Callable, z: np.ndarray) -> np.ndarray:
 
 
 def found(function: Callable) -> tuple[Kink, ...]:
-    """The kinks in |z| ≤ SPAN, increasing: where a derivative up to the third jumps or is not bounded."""
-    # The ends of the cells are no round numbers, where kinks tend to be.
-    ends = np.arange(-SPAN, SPAN, _SPACING) + 0.381966 * _SPACING
+    """The kinks in |z| ≤ FAR, increasing: where a derivative up to the third jumps or is not bounded.
+
+    Beyond SPAN they are looked for as those of a function that is squeezed.
+    """
+    far: list[Kink] = []
+    for factor in _SQUEEZED:
+        reached = SPAN * factor / _SQUEEZED[0]
+        for kink in _found(Scaled(function, factor), reached / factor):
+            if abs(kink.position) * factor > reached and _is_finite_around(function, kink.position * factor):
+                far.append(Kink(kink.position * factor, kink.order, kink.jump / factor**kink.order))
+    # Of steps without end those near the origin have to do.
+    return tuple(sorted([*_found(function, 0.0), *(far if len(far) <= _MOST_FAR else ())]))
+
+
+def _is_finite_around(function: Callable, z: float) -> bool:
+    # Where a function overflows it has no kink.
+    return bool(np.isfinite(derivatives(function, z * np.array([0.8, 0.95, 1.0, 1.05, 1.2]))).all())
+
+
+def _found(function: Callable | Scaled, beyond: float) -> tuple[Kink, ...]:
+    cells = []
+    # So close to the origin the higher derivatives of many a function are rounding.
+    scans = [(SPAN, _SPACING, 4)] if beyond else [(SPAN, _SPACING, 4), (_CORE_SPAN, _CORE_SPACING, 2)]
     with np.errstate(all="ignore"):
-        cells = _bisected(function, *_suspects(function, ends))
+        for span, spacing, orders in scans:
+            # The ends of the cells are no round numbers, where kinks tend to be.
+            ends = np.arange(-span, span, spacing) + 0.381966 * spacing
+            for part in (ends[ends < -beyond], ends[ends > beyond]) if beyond else (ends,):
+                suspects = _suspects(function, part, spacing, orders)
+                # Squeezed, what grows like exp is suspect all over.
+                if not beyond or len(suspects[0]) <= 256:
+                    cells += _bisected(function, *suspects)
     kinks: list[Kink] = []
     for kink in sorted(filter(None, examined(function, sorted({_plain(*cell) for cell in cells})))):
         # Two cells may have met at one kink.
@@ -70,11 +114,11 @@ def found(function: Callable) -> tuple[Kink, ...]:
     return tuple(kinks)
 
 
-def _suspects(function: Callable, ends: np.ndarray) -> tuple[np.ndarray, ...]:
-    # Cells of width below 1e-7 over which σ, σ', σ'' or σ''' does not change as its derivative says.
+def _suspects(function: Callable | Scaled, ends: np.ndarray, spacing: float, orders: int) -> tuple[np.ndarray, ...]:
+    # Cells of width below 1e-7 over which one of the first of σ, σ', σ'', σ''' does not change as its derivative says.
     values = derivatives(function, ends)
     size = np.nan_to_num(np.abs(values), posinf=0.0)
-    scale = maximum_filter1d(size, size=round(2 / _SPACING) + 1, axis=1)[:, :-1]
+    scale = maximum_filter1d(size, size=round(2 / spacing) + 1, axis=1)[:, :-1]
     floor = _core(function)[:, None]
     left, right, at_left, at_right = ends[:-1], ends[1:], values[:, :-1], values[:, 1:]
     while True:
@@ -86,7 +130,7 @@ def _suspects(function: Callable, ends: np.ndarray) -> tuple[np.ndarray, ...]:
         # its cube.
         third = surprise[2] / (width * (1e-4 * scale[3] + 1e-8 * floor[3]))
         # Nothing over nothing is no surprise, nor is overflow.
-        worst = np.nan_to_num([*excess, third], nan=0.0, posinf=np.inf).max(axis=0)
+        worst = np.nan_to_num([*excess, third][:orders], nan=0.0, posinf=np.inf).max(axis=0)
         worst[~np.isfinite([*at_left, *at_right]).all(axis=0)] = 0.0
         keep = np.sort(np.argsort(-worst, kind="stable")[:_LIVE])
         keep = keep[worst[keep] > 1]
@@ -104,7 +148,7 @@ def _suspects(function: Callable, ends: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _bisected(
-    function: Callable, left: np.ndarray, right: np.ndarray, at_left: np.ndarray, at_right: np.ndarray
+    function: Callable | Scaled, left: np.ndarray, right: np.ndarray, at_left: np.ndarray, at_right: np.ndarray
 ) -> list[tuple[float, float]]:
     # In so small a cell nothing but a jump changes anything: follow the derivative that changes most for its size.
     if not len(left):
@@ -141,7 +185,7 @@ _STEEP = np.geomspace(1e-9, 0.025, 40)
 _AROUND = np.concatenate([-_STEEP, _STEEP, 0.05 * np.arange(-20.5, 21.0)])
 
 
-def examined(function: Callable, positions: Sequence[float]) -> list[Kink | None]:
+def examined(function: Callable | Scaled, positions: Sequence[float]) -> list[Kink | None]:
     """The kink at each position, from the derivatives on both sides; None where none of them jumps.
 
     The jump is infinite where the derivative is not bounded.
@@ -176,6 +220,6 @@ def _jump(at: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def _core(function: Callable) -> np.ndarray:
+def _core(function: Callable | Scaled) -> np.ndarray:
     # How large the derivatives are near the origin: rounding goes with this, even where σ itself is small.
     return np.nan_to_num(np.abs(derivatives(function, _CORE)), posinf=0.0).max(axis=1)

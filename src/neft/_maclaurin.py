@@ -60,9 +60,10 @@ def mish(order: int) -> list[Fraction]:
     return times_z(divide(above, below))
 
 
-def sin(order: int) -> list[Fraction]:
-    """The sine."""
-    return [Fraction((-1) ** (k // 2), math.factorial(k)) if k % 2 else Fraction(0) for k in range(order + 1)]
+def sin(order: int, rate: Fraction = Fraction(1)) -> list[Fraction]:
+    """The sine of rate·z."""
+    zero = Fraction(0)
+    return [rate**k * Fraction((-1) ** (k // 2), math.factorial(k)) if k % 2 else zero for k in range(order + 1)]
 
 
 def erf_over_slope(order: int) -> list[Fraction]:

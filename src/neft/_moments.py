@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ._activation import Activation, Kink
+from ._periodic import average, harmonics
 from ._quadrature import PANELS, rule
 
 
@@ -37,11 +39,29 @@ def pure_moments(
     integrand at the origin, but the derivative in K is NaN: √K has none there.
     """
     kinks = [k.position for k in act.kinks]
-    count = panels or (64 * PANELS if act.oscillates else PANELS)
-    z, w = rule(K, kinks=kinks, length=act.length, oscillates=act.oscillates, panels=count)
+    if act.fourier is None:
+        count = panels or (64 * PANELS if act.oscillates else PANELS)
+    else:
+        count = panels or PANELS * max(4, len(act.fourier.coefficients))
+    z, w = rule(K, kinks=kinks, cuts=act.cuts, length=act.length, oscillates=act.oscillates, panels=count)
     derivatives = {n: act.derivative(n)(z) for n in range(4) if any(p[n] for p in powers)}
-    return jnp.stack(
-        [(w * monomial(jnp, derivatives, p, z)).sum(-1) + delta_part(deltas(act, p), jnp.asarray(K)) for p in powers]
+    found = [
+        (w * monomial(jnp, derivatives, p, z)).sum(-1) + delta_part(deltas(act, p), jnp.asarray(K)) for p in powers
+    ]
+    if act.fourier is not None:
+        # Panels serve where a period is long for the Gaussian, and the Fourier series cancels.
+        rate, K = act.fourier.frequency, jnp.asarray(K, dtype=float)
+        sums = [average(jnp, fourier_of_product(act, p), rate, p.z, K) for p in powers]
+        found = [jnp.where(rate**2 * K > 1, far, near) for far, near in zip(sums, found)]
+    return jnp.stack(found)
+
+
+@functools.lru_cache(maxsize=256)
+def fourier_of_product(act: Activation, powers: Powers) -> np.ndarray:
+    """The Fourier coefficients of the integrand without z^z, for an activation that has a Fourier series."""
+    bare = powers._replace(z=0)
+    return harmonics(
+        act.function, act.fourier, lambda at: monomial(np, dict(enumerate(at)), bare, at[0]), sum(powers[:4])
     )
 
 

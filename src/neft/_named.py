@@ -9,10 +9,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from . import _check, _maclaurin, _stable
 from ._activation import Activation, Kink
+from ._periodic import Fourier
 
 _GRAMMAR = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
@@ -173,13 +175,18 @@ def _erf():
 
 
 @_name("sin")
-def _sin():
+def _sin(frequency: float = 1.0):
+    if frequency == 0:
+        raise ValueError("frequency in activation 'sin(0)' is 0, but must not be: nothing would be left.")
+    rate = Fraction(frequency)
     return Activation(
-        "sin",
-        jnp.sin,
+        "sin" if frequency == 1 else _spell("sin", frequency),
+        jnp.sin if frequency == 1 else lambda z: jnp.sin(frequency * z),
         parity="odd",
+        length=1.0 if frequency == 1 else min(1.0, 1 / abs(frequency)),
         oscillates=True,
-        maclaurin=lambda order: _maclaurin.rounded(_maclaurin.sin(order)),
+        fourier=None if frequency == 1 else Fourier(abs(frequency), np.array([0, math.copysign(0.5, frequency) / 1j])),
+        maclaurin=lambda order: _maclaurin.rounded(_maclaurin.sin(order, rate)),
     )
 
 

@@ -11,12 +11,25 @@ import numpy as np
 
 from . import _cauchy, _check, _kinks
 from ._activation import Activation, Kink
+from ._mesh import NODES, TRANSFORM, probed
+from ._periodic import fourier_of
 
 _PROBES = np.array([1e-3, 0.1, 0.37, 1.0, 2.3, 5.1])
 # Rows of probes: z, -z and the doubled and otherwise scaled ones.
 _FACTORS = np.array([1.0, -1.0, 2.0, -2.0, 3.7, -3.7])
 _WIDE = np.linspace(-10.0, 10.0, 403)
 _NEIGHBOURS = 8
+_FINEST_OF_TANH = 0.5  # the smallest cell of its mesh
+_ROUGH = 0.3  # of that; below it the rules for named activations do not serve
+# The integral of a function between the first and the last node, from its values at all of them.
+_INNER = np.linalg.solve(
+    np.polynomial.legendre.legvander(NODES, 15).T,
+    [
+        np.polynomial.legendre.legval(NODES[-1], np.polynomial.legendre.legint(e))
+        - np.polynomial.legendre.legval(NODES[0], np.polynomial.legendre.legint(e))
+        for e in np.eye(16)
+    ],
+)
 
 
 def own(function: Callable, name: Any, kinks: Any) -> Activation:
@@ -32,7 +45,9 @@ def own(function: Callable, name: Any, kinks: Any) -> Activation:
     except TypeError:  # such as an Equinox module that holds arrays
         function = _ByIdentity(function)
     # Kinks are declared as numbers, lists or arrays, which a cache cannot hold.
-    return _own(function, name, tuple(_declared(name, kink) for kink in declared))
+    made, seen = _own(function, name, tuple(_declared(name, kink) for kink in declared))
+    _refuse_change(function, name, seen)
+    return made
 
 
 class _ByIdentity:
@@ -52,7 +67,7 @@ class _ByIdentity:
 
 
 @functools.lru_cache(maxsize=64)
-def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> Activation:
+def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> tuple[Activation, np.ndarray]:
     values = _probed(function, name)
     right, left = values[:2]
     kinks = _all_kinks(function, name, declared)
@@ -60,18 +75,84 @@ def _own(function: Callable, name: str, declared: tuple[float | Kink, ...]) -> A
     singularity = _singularity(function, kinks)
     # tanh sets the measure, whose poles are at ±iπ/2. A kink says nothing about how fast the pieces change.
     length = 1.0 if kinks or math.isnan(singularity) else min(1.0, max(singularity * 2 / math.pi, 1e-3))
-    return Activation(
+    edges = probed(function, [kink.position for kink in kinks]).edges
+    _refuse_other_derivatives(function, name, edges)
+    half = np.diff(edges) / 2
+    nodes = (edges[:-1] + half)[:, None] + half[:, None] * NODES[None, :]
+    everywhere = np.append(nodes.ravel(), np.geomspace(1.0, 1e6, 2000))
+    ahead, behind = (_kinks.derivatives(function, side * everywhere)[0] for side in (1, -1))
+    right, left = np.append(right, ahead), np.append(left, behind)
+    # Two kinks may be close to each other.
+    free = ~np.isin(edges, [kink.position for kink in kinks])
+    finest = float(np.min(2 * half[free[1:] & free[:-1]], initial=math.inf)) / _FINEST_OF_TANH
+    rough = finest < _ROUGH
+    fourier = None if kinks else fourier_of(function, nodes.ravel())
+    if fourier is not None:
+        finest = min(1.0, 1 / (fourier.frequency * max(1, len(fourier.coefficients) - 1)))
+    made = Activation(
         name,
         function,
         kinks=kinks,
         singularity=singularity,
-        length=length,
+        length=min(length, finest) if rough or fourier else length,
+        cuts=tuple(edges[1:-1].tolist()) if rough and not fourier else (),
+        oscillates=fourier is not None,
+        fourier=fourier,
         parity="odd" if close(left, -right) else "even" if close(left, right) else None,
         # A kink elsewhere may be out of reach of the probes.
         scale_invariant=all(close(values[i], abs(_FACTORS[i]) * values[i % 2]) for i in range(2, len(_FACTORS)))
+        and not rough
+        and _two_lines(function)
         and all(kink.position == 0 for kink in kinks),
         named=False,
     )
+    return made, values
+
+
+def _two_lines(function: Callable) -> bool:
+    # Whether σ is proportional to z on each side, from as close to the origin as anybody looks to as far out.
+    z = np.geomspace(1e-9, 1e9, 4000)
+    sides = [_kinks.derivatives(function, side * z)[0] / z for side in (1, -1)]
+    return all(np.allclose(side, side[2000], rtol=1e-12, atol=1e-300) for side in sides)
+
+
+def _evaluated(function: Callable) -> np.ndarray:
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return np.asarray(function(jnp.asarray(np.outer(_FACTORS, _PROBES))))
+
+
+def _refuse_change(function: Callable, name: str, seen: np.ndarray) -> None:
+    # What was found out about a function, and compiled of it, is kept.
+    if not np.allclose(_evaluated(function), seen, rtol=1e-12, atol=0.0, equal_nan=True):
+        raise ValueError(
+            f"activation {name!r} gives other values than when it was first used, but must depend on its argument "
+            "alone: make a new function for new parameters."
+        )
+
+
+def _refuse_other_derivatives(function: Callable, name: str, edges: np.ndarray) -> None:
+    # Between kinks σ^(n) changes by the integral of σ^(n+1): stop_gradient and rules of one's own can break that.
+    half = np.diff(edges)[:, None] / 2
+    z = edges[:-1, None] + half * (1 + NODES[None, :])
+    with np.errstate(all="ignore"):
+        at = _kinks.derivatives(function, z.ravel()).reshape(4, *z.shape)
+        # To the first and last node, which are within the cell.
+        change, said = at[:3, :, -1] - at[:3, :, 0], (at[1:] * (half * _INNER[None, :])[None]).sum(axis=-1)
+        size = np.abs(at[:3]).max(axis=(1, 2), keepdims=True)[..., 0]
+        near = np.abs(change) + np.abs(said) + 2 * half[None, :, 0] * np.abs(at[1:]).max(axis=-1)
+        off = np.abs(change - said) > 1e-4 * near + 1e-7 * np.where(np.isfinite(size), size, 0.0)
+        # Only where the nodes show the function: not in slivers, nor where it counts for nothing.
+        bend = np.abs(np.einsum("kn,fcn->fkc", TRANSFORM[-3:], at)).max(axis=1)
+        shown = (bend <= 1e-6 * np.abs(at).max(axis=2)).all(axis=0) & np.isfinite(at).all(axis=(0, 2))
+    off &= (shown & (half[:, 0] > 1e-9 * np.maximum(1.0, np.abs(edges[:-1]))))[None, :]
+    if off.any():
+        n, i = np.argwhere(off)[0]
+        what = ("it", "its derivative", "its second derivative")[n]
+        raise ValueError(
+            f"activation {name!r} has derivatives in JAX that are not its own (stop_gradient, or a rule of one's own?)"
+            f": from {z[i, 0]:.6g} to {z[i, -1]:.6g} {what} changes by {change[n, i]:.4g}, where its derivative says "
+            f"{said[n, i]:.4g}."
+        )
 
 
 def _probed(function: Callable, name: str) -> np.ndarray:
@@ -129,7 +210,7 @@ def _all_kinks(function: Callable, name: str, declared: tuple[float | Kink, ...]
     seen = _kinks.found(function)
     if len(seen) > _kinks.MOST:
         raise ValueError(
-            f"activation {name!r} shows more than {_kinks.MOST} kinks in |z| ≤ {_kinks.SPAN:g}, but must be smooth "
+            f"activation {name!r} shows more than {_kinks.MOST} kinks in |z| ≤ {_kinks.FAR:g}, but must be smooth "
             "between a few."
         )
     kinks = [_verified(function, name, kink, seen) for kink in declared]

@@ -20,8 +20,10 @@ from jaxtyping import Array, Float
 from ._accuracy import warn_missed
 from ._activation import Activation, derivative_of
 from ._moments import sides
+from ._periodic import few, product_average
 from ._precision import float64
 from ._quadrature import AROUND_A_KINK, PANELS, elementwise, unit_rule
+from ._tuples import refuse_cost
 
 DerivativeOrders = tuple[int, int]
 
@@ -43,6 +45,8 @@ def pair_derivatives(
     Entries of pairs that a kink forbids alone hold what `aligned_pair` says.
     """
     wanted = tuple(sorted({order for p, q in orders for order in ((p, q), (q, p))}))
+    if few(act.fourier, K):
+        return {order: product_average(act.fourier, order, K) for order in wanted}
     found = {order: np.zeros(K.shape) for order in wanted}
     spread = np.sqrt(np.diagonal(K))
     rho = np.clip(K / np.outer(spread, spread), -1.0, 1.0)
@@ -54,6 +58,9 @@ def pair_derivatives(
         given = (jnp.asarray(v) for v in (spread[rows], spread[columns], rho[rows, columns]))
         solve = _kinked if act.kinks else _smooth
         given, count = tuple(given), _count(act, float(spread.max()))
+        # The points of one pair, for each derivative.
+        points = (2 * count) ** 2 * (1 if not act.kinks else len(_NODES) ** 2 * (1 + 5 * len(act.kinks)))
+        refuse_cost(act, points * 2e-8 * (1 + max(map(max, wanted))))
         values = np.asarray(solve(act, wanted, count, *given))
         if not act.named:
             _compare(act, values, np.asarray(solve(act, wanted, 3 * count // 2, *given)))
@@ -146,9 +153,9 @@ class _Line:
         breaks = sorted(k / c for k in kinks for c in (ca, cb))
         spread = np.asarray(max(abs(ca), abs(cb)))
         panels = 4 * PANELS * (16 if act.oscillates else 1)
-        self.x, self.w = unit_rule(
-            np, spread, [np.asarray(b) for b in breaks], length=act.length, oscillates=act.oscillates, panels=panels
-        )
+        cuts = [k / c * spread for k in act.cuts for c in (ca, cb)] if act.cuts else ()
+        options = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": cuts}
+        self.x, self.w = unit_rule(np, spread, [np.asarray(b) for b in breaks], **options)
 
     def average(self, p: int, q: int, hermite: int = 0) -> float:
         """⟨He_k(x) σ^(p)(c_a x) σ^(q)(c_b x)⟩, almost everywhere."""

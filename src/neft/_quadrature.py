@@ -29,6 +29,7 @@ def rule(
     length: float = 1.0,
     oscillates: bool = False,
     panels: int = PANELS,
+    cuts: Sequence[float] = (),
 ) -> tuple[Float[Array, "*shape nodes"], Float[Array, "*shape nodes"]]:
     """Nodes z and weights w with ⟨f⟩ ≈ Σ w f(z) over z ~ N(0, K): a pure function of K, for jit, vmap and grad.
 
@@ -42,13 +43,15 @@ def rule(
         length: distance over which f changes.
         oscillates: whether f keeps changing at large |z|.
         panels: number of panels between two kinks; each has 16 nodes.
+        cuts: positions between which f is smooth enough for one panel each, if it is known by them.
 
     >>> z, w = rule(2.0)
     >>> round(float((w * z**2).sum()), 5)
     2.0
     """
     spread = jnp.sqrt(jnp.asarray(K, dtype=float))
-    x, w = unit_rule(jnp, spread, in_units(jnp, kinks, spread), length=length, oscillates=oscillates, panels=panels)
+    options: dict[str, Any] = {"length": length, "oscillates": oscillates, "panels": panels, "cuts": cuts}
+    x, w = unit_rule(jnp, spread, in_units(jnp, kinks, spread), **options)
     return spread[..., None] * x, w
 
 
@@ -63,12 +66,21 @@ def _tiny(spread: Any) -> float:
 
 
 def unit_rule(
-    xp: Any, spread: Any, breaks: Sequence[Any], *, length: float, oscillates: bool = False, panels: int = PANELS
+    xp: Any,
+    spread: Any,
+    breaks: Sequence[Any],
+    *,
+    length: float,
+    oscillates: bool = False,
+    panels: int = PANELS,
+    cuts: Sequence[float] = (),
 ) -> Any:
     """The same rule for x = z/spread, cut at the increasing `breaks` of the spread's shape.
 
     `xp` is jax.numpy, or numpy where the host refines without compiling anything.
     """
+    if len(cuts):
+        return _cut_rule(xp, spread, breaks, cuts, max(1, panels // PANELS))
     spread = spread[..., None]
     far = _REACH * xp.ones_like(spread)
     c = far if oscillates else xp.minimum(length / xp.maximum(spread, _tiny(spread)), far)
@@ -87,6 +99,27 @@ def unit_rule(
     c = c[..., None, None]
     x = c * xp.sinh(t)
     w = xp.exp(-x * x / 2) * (c * xp.cosh(t) * step / math.sqrt(2 * math.pi))
+    flat = (*x.shape[:-3], -1)
+    return x.reshape(flat), w.reshape(flat)
+
+
+def _cut_rule(xp: Any, spread: Any, breaks: Sequence[Any], cuts: Sequence[float], panels: int) -> Any:
+    # Panels of at most a standard deviation, cut wherever the function asks for it.
+    spread = spread[..., None]
+    ones = xp.ones_like(spread)
+
+    def last(values: Any, ndim: int) -> Any:
+        return to_rank(np.asarray(values, spread.dtype), ndim)
+
+    even = ones * last(np.linspace(-_REACH, _REACH, 2 * int(_REACH) + 1), spread.ndim)
+    near = last(cuts, spread.ndim) / xp.maximum(spread, _tiny(spread))
+    edges = xp.concatenate([even, near, *(b[..., None] for b in breaks)], axis=-1)
+    edges = xp.sort(xp.clip(edges, -_REACH, _REACH), axis=-1)
+    width = (edges[..., 1:] - edges[..., :-1])[..., None] / panels
+    left = edges[..., :-1, None] + width * last(np.arange(panels), width.ndim)
+    left, width = left[..., None], width[..., None]
+    x = left + width * last((_NODES + 1) / 2, width.ndim)
+    w = xp.exp(-x * x / 2) * (width * last(_WEIGHTS / 2, width.ndim) / math.sqrt(2 * math.pi))
     flat = (*x.shape[:-3], -1)
     return x.reshape(flat), w.reshape(flat)
 

@@ -470,7 +470,7 @@ _RECURRENCES: dict[str, Callable[..., Series]] = {
     "sigmoid": Series.sigmoid,
     "softplus": _softplus,
     "erf": _erf,
-    "sin": lambda u: u.sin_cos()[0],
+    "sin": lambda u, frequency=1.0: (u if frequency == 1 else u * frequency).sin_cos()[0],
     "gelu": _gelu,
     "silu": lambda u: u * u.sigmoid(),
     "swish": lambda u, beta=1.0: u * (u * beta).sigmoid(),

@@ -24,5 +24,6 @@ def tilt_of(activation: Activation) -> Activation:
         function=lambda z: z * slope(z),
         kinks=tuple(kink for kink in kinks if kink.position or kink.order),
         named=False,
+        fourier=None,
         maclaurin=None,
     )

@@ -19,6 +19,9 @@ from jaxtyping import Array, Float
 from ._accuracy import warn_missed
 from ._activation import Activation, derivative_of
 from ._blocks import blocks
+from ._moments import Powers
+from ._of_own import own_moments
+from ._periodic import few, product_average
 from ._precision import float64
 from ._promote import to_rank
 from ._quadrature import AROUND_A_KINK, elementwise, refined
@@ -31,6 +34,8 @@ _STENCIL = 8  # points of the interpolation of the innermost average
 _STEPS = (0.38, 0.3, 0.24, 0.19, 0.155, 0.125)
 _GAUSS = (6, 8, 11, 15)
 _MORE_FOR_PAIRS = 5  # to rounding: nearly equal inputs ask for differences of these averages
+_PER_POINT = 2e-8  # seconds
+_PATIENCE = 60.0  # seconds for one set of inputs
 _POINTS = 2**21  # points of the integrand that are held at once
 
 
@@ -42,6 +47,13 @@ def almost_everywhere(
 
     An activation with kinks may be given variables of nonzero mean, shape (N,).
     """
+    if mean is None and few(act.fourier, K):
+        return tuple(product_average(act.fourier, pattern, K) for pattern in patterns)
+    if mean is None and len(distinct := _distinct(K)[0]) < len(K):
+        # The same variable twice is one variable.
+        where = _distinct(K)[1]
+        found = almost_everywhere(act, patterns, K[np.ix_(distinct, distinct)], rtol=rtol)
+        return tuple(array[np.ix_(*(where,) * array.ndim)] for array in found)
     # Refine on the hardest subsets alone, then do all of them once.
     samples = _hardest(K)
     levels = _levels(act, patterns, rtol)
@@ -69,6 +81,12 @@ def almost_everywhere(
     if error > rtol:
         warn_missed(f"products of {act.name}", error, rtol)
     return _all_tuples(act, patterns, K, level, levels[-1], mean)
+
+
+def _distinct(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    # The first of each group of rows that are equal, and for each row its place among those.
+    _, first, where = np.unique(K, axis=0, return_index=True, return_inverse=True)
+    return first, where.ravel()
 
 
 def _hardest(K: np.ndarray) -> list[np.ndarray]:
@@ -145,6 +163,10 @@ def _of_one(act: Activation, lists: tuple[DerivativeOrders, ...], K: np.ndarray)
 
         return refined(integrand, K, options, 1e-12, f"products of {act.name}")
 
+    if not act.named:
+        powers = [Powers(*(orders.count(n) for n in range(4))) for orders in lists]
+        return own_moments(act, powers, K, rtol=1e-12, what=f"products of {act.name}", spiky=False).T
+
     return np.stack([average(orders) for orders in lists], axis=1)
 
 
@@ -202,6 +224,7 @@ def _over_subsets(
     units, step = np.zeros(0), np.zeros(len(factors))
     if act.kinks:
         kinks = tuple(kink.position for kink in act.kinks)
+        points = math.prod(_counts(size, len(kinks), int(level)))
         solve = functools.partial(_kinked, act, features, kinks, int(level))
     else:
         grids = tuple(jnp.asarray(_grid(float(np.abs(factors[:, :, j]).max()), level)) for j in range(size))
@@ -209,8 +232,12 @@ def _over_subsets(
         spread = np.sqrt((factors[:, -1] ** 2).sum(axis=1))
         step = np.minimum(level, 0.5 * np.maximum(spread, 1e-100)) / 4
         reach = float((np.abs(factors[:, -1]).sum(axis=1) / step).max()) * _REACH
+        points = max(math.prod(len(x) for x in grids[:-1]), len(grids[-1]) * 2 * reach)
+        # Before the table is made, which may be long itself.
+        refuse_cost(act, points * _PER_POINT)
         units = _table(reach)
         solve = functools.partial(_smooth, act, features, grids)
+    refuse_cost(act, points * _PER_POINT)
     label = f"averages over {size} inputs" if size == 4 else None
     found = []
     for part in blocks(len(factors), 1, label=label):
@@ -218,6 +245,26 @@ def _over_subsets(
         given = jnp.asarray(means[i] if act.kinks else units * step[i])
         found.append(jax.tree.map(np.asarray, solve(given, jnp.asarray(factors[i]))))
     return [np.stack(tensors) for tensors in zip(*found)]
+
+
+def refuse_cost(act: Activation, seconds: float) -> None:
+    """Say that an average over a few variables would take longer than anybody waits for."""
+    if seconds > _PATIENCE:
+        raise ValueError(
+            f"products of {act.name} at such variances would take about {seconds / 3600:.2g} hours for each set of "
+            f"inputs, because it changes over a distance of {act.length:.1g}, but must take at most "
+            f"a minute: `gaussian.pair`, `width.kernel` and one input at a time have no such limit."
+        )
+
+
+def _counts(size: int, kinks: int, nodes: int) -> list[int]:
+    # The nodes of each integral of `_kinked`.
+    return [nodes * (4 + kinks * sum(map(len, _offsets(size)[d]))) for d in range(size)]
+
+
+def _offsets(size: int) -> list[list[np.ndarray]]:
+    around = AROUND_A_KINK if size < 3 else np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
+    return [[np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1) for d in range(size)]
 
 
 def _grid(entry: float, step: float) -> np.ndarray:
@@ -253,8 +300,18 @@ def _smooth(
         return total
 
     def tensor(lists: tuple) -> Array:
-        inner = table[:, None] + L[-1, -1] * grids[-1][None, :]
-        averaged = (_features(act, lists[-1], inner) * weights[-1][None, None, :]).sum(-1)
+        moved = L[-1, -1] * grids[-1][None, :]
+
+        def average(means: Array) -> Array:
+            return (_features(act, lists[-1], means[:, None] + moved) * weights[-1][None, None, :]).sum(-1)
+
+        rows = max(1, 8 * _POINTS // len(grids[-1]) // 256 * 256)
+        if len(table) <= rows:
+            averaged = average(table)
+        else:
+            # Too much to hold at once; a table is a multiple of 256 long.
+            pieces = lax.map(average, table.reshape(-1, 256))
+            averaged = jnp.moveaxis(pieces, 1, 0).reshape(len(lists[-1]), -1)
         if size == 1:
             return _interpolate(table, averaged, jnp.zeros(()))
         points = math.prod(len(x) for x in grids[1:-1]) * math.prod(map(len, lists[1:]))
@@ -318,11 +375,8 @@ def _kinked(
     a width that vanishes as the variables align, so it gets breaks around it too, unless four variables forbid it.
     """
     size = L.shape[0]
-    around = AROUND_A_KINK if size < 3 else np.array([-4.0, -1.2, 0.0, 1.2, 4.0])
     unit, unit_weights = np.polynomial.legendre.leggauss(nodes)
-
-    offsets = [[np.zeros(1)] + [around if size < 4 or d >= 2 else np.zeros(1)] * (size - d - 1) for d in range(size)]
-    counts = [nodes * (4 + len(kinks) * sum(map(len, offsets[d]))) for d in range(size)]
+    offsets, counts = _offsets(size), _counts(size, len(kinks), nodes)
 
     def level(lists: tuple, d: int, means: Array, together: int) -> Array:
         # `together` of these calls are made at once.

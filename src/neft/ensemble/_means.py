@@ -165,7 +165,9 @@ def averages(act: Activation, G: Array) -> Averages:
         return Averages(G, G, G[..., None], G[..., None])
     # A network may die, and then every average is that of a point.
     G = jnp.maximum(G, 1e-100)
-    z, w = rule(G, kinks=[kink.position for kink in act.kinks], length=act.length, oscillates=act.oscillates)
+    z, w = rule(
+        G, kinks=[kink.position for kink in act.kinks], length=act.length, oscillates=act.oscillates, cuts=act.cuts
+    )
     tilt = w * (z * z - G[..., None]) / (2 * G[..., None] ** 2)
     square, slope = act(z) ** 2, act.derivative(1)(z) ** 2
     ss, a, g, m = ((weight * value).sum(-1) for weight in (w, tilt) for value in (square, slope))

@@ -10,9 +10,14 @@ from jaxtyping import Float
 from .. import _check
 from .._activation import Activation, Kink
 from .._activation import activation as _activation
+from .._adaptive import averages
+from .._mesh import mesh
 from .._moments import Powers, delta_part, deltas, monomial
+from .._of_own import own_moments
 from .._precision import float64
 from .._quadrature import elementwise, refined
+
+_SCAN = 1 << 14  # points that look for narrow features of a function that may be dear
 
 
 @float64
@@ -54,8 +59,20 @@ def expect(
             raise ValueError(f"f is not finite at z = {where.flat[0]:g}, so its average does not exist.")
         return np.broadcast_to(values, z.shape)
 
-    options = {"kinks": positions, "length": _check.real("length", length, above=0.0)}
-    return refined(integrand, K, options, rtol, "expect")
+    _check.real("length", length, above=0.0)
+    spread = np.sqrt(K.ravel())
+    near = (np.array([0.0, *positions])[:, None] + length * np.array([-3.0, -1.0, 0.0, 1.0, 3.0])[None, :]).ravel()
+    # One mesh for variances of one size, as far as the widest of them reaches.
+    octave = np.floor(np.log2(np.maximum(spread, 1e-150)))
+    widest = {o: float(spread[octave == o].max()) for o in np.unique(octave)}
+    edges = {
+        o: np.append(mesh(lambda z: integrand(z)[None], positions, 13.0 * s, scan=_SCAN).edges, near)
+        for o, s in widest.items()
+        if s > 1e-150
+    }
+    breaks = [edges[o] / s if o in edges else near[:0] for o, s in zip(octave, spread)]
+    found = averages(lambda x, row: integrand(spread[row] * x)[None], breaks, rtol, "expect")
+    return found.reshape(K.shape)
 
 
 @float64
@@ -74,6 +91,8 @@ def moment(
     K = _check.array("K", K, at_least=0.0)
     powers = _checked_powers(powers)
     _check.real("rtol", rtol, above=0.0)
+    if not act.named or act.fourier is not None:
+        return own_moments(act, [powers], K, rtol=rtol, what=f"moment of {act.name}")[0, ...]
     spikes = deltas(act, powers)
     options = {"kinks": [k.position for k in act.kinks], "length": act.length, "oscillates": act.oscillates}
 

@@ -1,6 +1,7 @@
 """Averages over two correlated Gaussian variables, for whole kernels at once."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +17,18 @@ from .._activation import Activation
 from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._closed import closed_form
+from .._of_own import cuts
+from .._periodic import pair_average
 from .._precision import float64
 from .._promote import to_rank
 from .._quadrature import MOST_PANELS, PANELS, elementwise, refined
+from ._any_pair import Resolved, any_pair
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
 
 _LADDER = (256, 1024, 4096)  # numbers of Hermite terms to try
 _TERM, _NODE = 0.15e-9, 3e-9  # seconds that a term and a node cost, for the choice between them
 _REPRESENTATIVES = 12
+_WIDEST = 1e6  # variances in squares of lengths, beyond which a shared rule has too many nodes
 
 
 @float64
@@ -77,9 +82,32 @@ def pair(
         return np.array(np.broadcast_to(form(jnp.asarray(K1), jnp.asarray(K2), jnp.asarray(rho)), shape))
     if 0 in shape:
         return np.zeros(shape)
+    widest = max(float(K1.max()), float(K2.max()))
+    if not act.named or widest > _WIDEST * act.length**2:
+        return _of_any(act, order, K1, K2, np.broadcast_to(rho, shape), rtol)
     length = act.length if math.isfinite(act.length) else 1.0
     of = _Integrand(act.derivative(order), tuple(kink.position for kink in act.kinks), length)
     return _expanded(of, K1, K2, np.atleast_1d(np.broadcast_to(rho, shape)), rtol).reshape(shape)
+
+
+def _of_any(
+    act: Activation, order: int, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol: float
+) -> Float[np.ndarray, "*shape"]:
+    # Whatever the function does: by its Fourier series where its period is short for both Gaussians, else by meshes.
+    first, second = (np.broadcast_to(K, rho.shape).ravel() for K in (K1, K2))
+    flat, result = rho.ravel(), np.empty(rho.size)
+    far = np.zeros(rho.size, bool)
+    if act.fourier is not None:
+        far = act.fourier.frequency**2 * np.minimum(first, second) > 1
+        result[far] = pair_average(act.fourier, order, np.sqrt(first[far]), np.sqrt(second[far]), flat[far])
+    if not far.all():
+        f = act.derivative(order)
+        kinks = tuple(kink.position for kink in act.kinks)
+        of = Resolved(lambda z: elementwise(f, z), functools.partial(cuts, act), kinks, f"pair of {act.name}")
+        result[~far] = any_pair(of, first[~far], second[~far], flat[~far], rtol)
+    if not np.isfinite(result).all():
+        raise ValueError("pair does not exist here: the activation is not finite where the variances reach.")
+    return result.reshape(rho.shape)
 
 
 def _correlations(rho: Any) -> np.ndarray:

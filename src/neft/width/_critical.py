@@ -306,7 +306,7 @@ def _panels(act: Activation) -> tuple[int, int]:
 
 
 def _on_grid(act: Activation, panels: int, K: np.ndarray) -> np.ndarray:
-    options: dict[str, Any] = {"length": act.length, "oscillates": act.oscillates, "panels": panels}
+    options: dict[str, Any] = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": act.cuts}
     kinks = [kink.position for kink in act.kinks]
     found = []
     # With the compiled σ and σ' of `moment`: a program for the three averages would take longer to compile than to run.

@@ -25,6 +25,7 @@ from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line,
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
+_FEW = 64  # inputs
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
 
 
@@ -322,7 +323,9 @@ def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
     # The expansions that an activation needs: none where it has a closed form; None where only quadrature serves.
     found: list[Expansion | None] = []
     if form_of(one.act) is None:
-        found.append(expansion(one.act, one.K, one.square, tolerance))
+        # Few pairs of a user's own function take less time than compiling an expansion of it.
+        short = one.act.named or len(one.K) > 2 * _FEW
+        found.append(expansion(one.act, one.K, one.square, tolerance) if short else None)
     tilt = tilt_of(one.act)
     if one.tilted and form_of(tilt) is None:
         square = averages(tilt, one.K, slopes=False)[0]

@@ -121,7 +121,7 @@ def expansion(
 
     K and ⟨σ²⟩ are those of the inputs, (N,). A kink makes the expansion long near ρ = ±1, and so do large variances.
     """
-    if act.kinks or act.oscillates:
+    if act.kinks or act.oscillates or act.cuts:
         return None
     # The smallest, the middle and the largest variance stand for all.
     chosen = np.argsort(K)[[0, len(K) // 2, -1]]

@@ -12,9 +12,12 @@ from jaxtyping import Array
 from .._activation import Activation
 from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
+from .._of_own import own_moments
 from .._tilt import tilt_of
 from ..network import Means, Network, Stage, passed
 from ._kernel_expansion import over
+
+_OWN = 1e-12  # tolerance of averages of a user's own function
 
 
 class Occurrence(NamedTuple):
@@ -89,6 +92,9 @@ def averages(act: Activation, K: np.ndarray, *, means: bool = False, slopes: boo
 
 
 def _averages(act: Activation, K: np.ndarray, *, means: bool, slopes: bool) -> np.ndarray:
+    if not act.named and form_of(act) is None:
+        # What a user's own function needs is not known beforehand.
+        return own_moments(act, _powers(means, slopes), K, rtol=_OWN, what=f"an average of {act.name}")
     # Padded, so that compiled code is found again.
     padded = np.pad(K, (0, (1 << (len(K) - 1).bit_length()) - len(K)), mode="edge")
     return np.asarray(_compiled(act, jnp.asarray(padded), means, slopes))[:, : len(K)]
@@ -99,6 +105,9 @@ def _compiled(act: Activation, K: Array, means: bool, slopes: bool) -> Array:
     form = form_of(act)
     if form is not None and not means:
         return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in (form.value, form.derivative)[: 1 + slopes]])
-    wanted = [Powers(s=1)] if means else [Powers(s=2), Powers(s1=2)][: 1 + slopes]
     # In pieces, because every variance has nodes of its own.
-    return lax.map(lambda k: pure_moments(act, wanted, k), K, batch_size=64).T
+    return lax.map(lambda k: pure_moments(act, _powers(means, slopes), k), K, batch_size=64).T
+
+
+def _powers(means: bool, slopes: bool) -> list[Powers]:
+    return [Powers(s=1)] if means else [Powers(s=2), Powers(s1=2)][: 1 + slopes]

@@ -184,7 +184,7 @@ def _nodes(act: Activation, K: Array, panels: int) -> tuple[Array, Array, Array]
     spread = root(K)
     kinks = [kink.position for kink in act.kinks]
     panels = 64 * panels if act.oscillates else panels
-    options = {"length": act.length, "oscillates": act.oscillates, "panels": panels}
+    options = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": act.cuts}
     x, w = unit_rule(jnp, spread, in_units(jnp, kinks, spread), **options)
     return x, w, spread * x
 

@@ -1,7 +1,9 @@
 """The Gaussian averages of one layer that the width expansion is made of (docs/theory/width, eqs. 20-38, 65)."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._activation import Activation
@@ -41,8 +43,12 @@ def existence(act: Activation) -> Existence:
     return "no second derivative squared" if lowest == 1 else "all"
 
 
-def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
-    """All averages of one layer at variance K > 0: a pure function.
+def averages(
+    act: Activation,
+    K: Float[Array, "*shape"] | Float[np.ndarray, "*shape"] | float,
+    moments: Callable[[Activation, list[Powers], Any], Any] = pure_moments,
+) -> Averages:
+    """All averages of one layer at variance K > 0: a pure function, but for `moments` that are not.
 
     Derivatives in K are written with Stein's lemma, in the form that loses fewest digits at small K among those that
     exist: where σ' jumps, each holds at most one delta.
@@ -51,7 +57,7 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
     if exists == "no derivative":
         # Derivatives in K of the Gaussian alone, He₂/2K and He₄/4K²: those of σ are not needed.
         chosen = [Powers(s=2), Powers(s=4), Powers(s=2, z=2), Powers(s=2, z=4)]
-        ss, ssss, zzss, zzzzss = pure_moments(act, chosen, K)
+        ss, ssss, zzss, zzzzss = moments(act, chosen, K)
         ss2 = (zzzzss - 6 * K * zzss + 3 * K**2 * ss) / (4 * K**4)
         return Averages(ss, ssss, (zzss - K * ss) / (2 * K**2), ss2=ss2)
     table = {
@@ -81,7 +87,7 @@ def averages(act: Activation, K: Float[Array, "*shape"]) -> Averages:
             "zzse": Powers(s=1, s2=1, z=2),
             "zzzde": Powers(s1=1, s2=1, z=3),
         }
-    mean = dict(zip(table, pure_moments(act, list(table.values()), K)))
+    mean = dict(zip(table, moments(act, list(table.values()), K)))
     common = {name: mean[name] for name in ("ss", "ssss", "a", "ssdd", "dddd", "sdde", "se")}
     common |= {"g": mean["zsd"] / K, "m": mean["zde"] / K}
     if exists == "all":

@@ -65,9 +65,12 @@ def first_layer(act: Activation, q: Scalar, rates: Rates) -> Tensors:
     return Tensors(**values)
 
 
-def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates) -> Tensors:
-    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1. Pure."""
-    mean = averages(act, layer.K)
+def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates, mean: Averages | None = None) -> Tensors:
+    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1.
+
+    Pure. The averages of layer l may be given.
+    """
+    mean = averages(act, layer.K) if mean is None else mean
     C_b, C_W = rates.C_b, rates.C_W
     K = C_b + C_W * mean.ss
     V = C_W**2 * (mean.ssss - mean.ss**2) + r * C_W**2 * layer.V * mean.g**2
@@ -78,7 +81,7 @@ def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates) -> Tens
     return Tensors(**new)
 
 
-def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, lambda_b, lambda_W = rates
     Theta, V, A, B, D, F = layer.Theta, layer.V, layer.A, layer.B, layer.D, layer.F
     a, g, p = mean.a, mean.g, mean.g
@@ -96,7 +99,7 @@ def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[st
     }
 
 
-def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, _, lambda_W = rates
     Theta, B, F, P, Q = layer.Theta, layer.B, layer.F, layer.P, layer.Q
     a, p, m = mean.a, mean.g, mean.m
@@ -127,12 +130,12 @@ def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> d
     }
 
 
-def _X_ss(layer: Tensors, mean: Averages) -> Array:
+def _X_ss(layer: Tensors, mean: Averages) -> Scalar:
     """The change of ⟨s²⟩ by the 1/n cumulants of the layer before (docs/theory/width, eq. 62)."""
     return layer.K1 * mean.g + layer.V / 2 * mean.ss2
 
 
-def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Array]:
+def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
     _, C_W, _, lambda_W = rates
     X_ss = _X_ss(layer, mean)
     X_dd = layer.K1 * mean.m + layer.V / 2 * mean.a2

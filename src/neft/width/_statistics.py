@@ -11,18 +11,21 @@ from jaxtyping import Float
 
 from .. import _check
 from .._activation import Activation
+from .._of_own import own_moments
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
 from ..network import MLP, Dense, Network, Nonlinearity, infinite_width, plain
 from . import _many_inputs
-from ._one_input import Rates, Tensors, flow, present
+from ._moments import averages
+from ._one_input import Rates, Tensors, first_layer, flow, next_layer, present
 
 MOST_INPUTS = 32
 """Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
 
 _SECONDS = 0.0025  # for each of the N⁴ entries of a layer: 31 s of CPU for 8 inputs and 3 layers
+_OWN = 1e-11  # tolerance of the averages of a user's own function over one input
 NAMES = Tensors._fields
 
 
@@ -163,8 +166,28 @@ def _asked(only: Any) -> frozenset[str]:
 
 def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
     q = float(x @ x / net.widths[0])
+    if not net.activation.named:
+        return _of_own_function(net, q)
     tensors = Tensors(*_compiled(net.activation)(q, jnp.asarray(_ratios(net)), Rates(*map(jnp.asarray, _rates(net)))))
     found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
+    check_flow(found)
+    return found
+
+
+def _of_own_function(net: MLP, q: float) -> dict[str, np.ndarray | None]:
+    # A layer at a time, with averages that refine themselves: what the function needs is not known beforehand.
+    act, rates, ratios = net.activation, _rates(net), [0.0, *_ratios(net)[1:]]
+    moments = functools.partial(own_moments, rtol=_OWN, what=f"an average of {act.name}")
+    layers = [first_layer(act, q, Rates(*(values[0] for values in rates)))]
+    for l in range(1, net.depth):
+        _check_variance(l, float(layers[-1].K), last=False)
+        given = Rates(*(float(values[l]) for values in rates))
+        mean = averages(act, layers[-1].K, moments)
+        layers.append(next_layer(act, layers[-1], ratios[l - 1], given, mean))
+    found = {
+        name: None if getattr(layers[0], name) is None else np.array([float(getattr(one, name)) for one in layers])
+        for name in NAMES
+    }
     check_flow(found)
     return found
 
