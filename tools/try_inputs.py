@@ -773,6 +773,11 @@ NAN_IS_DOCUMENTED |= {"Kink", "fisher.Settings", "fisher.refresh", "sweep.Specif
 LONG = {("claims.check", "ids"), ("report.write", "sections")}
 """Arguments without which all claims are measured and all sections are written, which takes its time."""
 
+SERVING = {
+    f"network.{name}" for name in ("along", "infinite_width", "multiplied", "passed", "perceptron", "plain", "segments")
+}
+"""Functions for blocks and for those who average over them: they are given stages and networks, not input."""
+
 WITHOUT_ARGUMENTS = {"activation_names", "data.available", "describe.available", "claims.ledger"}
 
 
@@ -793,7 +798,7 @@ def untried() -> list[str]:
     for folder in neft._FOLDERS:
         names = {name: thing for name, thing in vars(getattr(neft, folder)).items() if not name.startswith("_")}
         found += [f"{folder}.{n}" for n, thing in names.items() if callable(thing) and not isinstance(thing, type)]
-    return sorted(set(found) - WITHOUT_ARGUMENTS - _table().keys())
+    return sorted(set(found) - SERVING - WITHOUT_ARGUMENTS - _table().keys())
 
 
 def cases(count: int | None, seed: int, only: str) -> list[Case]:

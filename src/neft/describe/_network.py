@@ -55,7 +55,7 @@ class NetworkCard(Result):
 
 
 @public
-def network(net: "neft.MLP", *, draws: int = 0, key: "jax.Array | None" = None) -> NetworkCard:
+def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = None) -> NetworkCard:
     """The card of a network; with `draws` also the outputs of that many (at least two) networks drawn from it.
 
     `key` is that of the draws (default: key 0).
@@ -65,6 +65,9 @@ def network(net: "neft.MLP", *, draws: int = 0, key: "jax.Array | None" = None) 
     """
     import jax
 
+    from ..network import perceptron
+
+    net = perceptron(net, "cards")
     draws = _check.integer("draws", draws, at_least=0)
     if draws == 1:
         raise ValueError("draws is 1, but must be at least 2 (or 0 for none): one draw shows no spread.")

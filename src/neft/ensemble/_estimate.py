@@ -14,7 +14,7 @@ from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, infinite_width
+from ..network import MLP, Network, infinite_width, perceptron
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
@@ -77,7 +77,7 @@ class Estimates(Result):
 
 @public
 def estimate(
-    net: MLP, x: Any, *, draws: int, key: Array, only: Iterable[str] | None = None, dtype: Any = None
+    net: Network, x: Any, *, draws: int, key: Array, only: Iterable[str] | None = None, dtype: Any = None
 ) -> Estimates:
     """The tensors of `neft.width.statistics` from `draws` random networks, for one input or several.
 
@@ -100,6 +100,7 @@ def estimate(
     >>> found.V.mean.shape
     (2,)
     """
+    net = perceptron(net, "estimates of tensors")
     draws = _check.integer("draws", draws, at_least=2)
     dtype = _dtype(x, dtype)
     x = _check.array("x", x, ndim=(1, 2))

@@ -8,6 +8,7 @@ from ._dense import Dense as Dense
 from ._dense import Layer as Layer
 from ._infinite import infinite_width as infinite_width
 from ._mlp import MLP as MLP
+from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain
 from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity

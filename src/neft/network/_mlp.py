@@ -157,6 +157,20 @@ def plain(net: Network) -> MLP | None:
     return MLP((net.inputs, *(block.width for block in layers)), kinds[0].activation if kinds else "linear", **given)
 
 
+def perceptron(net: Network, what: str) -> MLP:
+    """The network as a multilayer perceptron, for what knows no other yet.
+
+    >>> perceptron(MLP((3, 8, 2)), "weather").widths
+    (3, 8, 2)
+    """
+    found = plain(net)
+    if found is None:
+        raise ValueError(
+            f"net is {_check.brief(net)}, but {what} are known only for dense blocks with one activation between them."
+        )
+    return found
+
+
 def _widths(values: Sequence[int]) -> tuple[int, ...]:
     if not _is_list(values) or len(values) < 2:
         raise ValueError(

@@ -15,7 +15,7 @@ from .._precision import float64
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import MLP, Network, perceptron
 from ._descend import drawn as parameters
 from ._dynamics import descend, flow
 from ._ensemble import ensemble
@@ -70,7 +70,7 @@ class Orders(Result):
 @public
 @float64
 def orders(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -104,6 +104,7 @@ def orders(
     Traceback (most recent call last):
     ValueError: each of widths is 0, but must be at least 1.
     """
+    net = perceptron(net, "networks of other widths")
     x = inputs(net, "x_train", x_train)
     y = targets(y_train, len(x), net.widths[-1])
     tests = x if x_test is None else inputs(net, "x_test", x_test)

@@ -13,7 +13,7 @@ from .._precision import float64
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import MLP, Network, perceptron
 from ..tangent import mlp_ntk
 from ._descend import by_flow
 from ._descend import drawn as parameters
@@ -54,7 +54,14 @@ class Representation(Result):
 @public
 @float64
 def representation(
-    net: MLP, x_train: Any, y_train: Any, *, widths: Sequence[int], depths: Sequence[int], draws: int = 16, key: Array
+    net: Network,
+    x_train: Any,
+    y_train: Any,
+    *,
+    widths: Sequence[int],
+    depths: Sequence[int],
+    draws: int = 16,
+    key: Array,
 ) -> Representation:
     """How far gradient flow to its end moves the NTK of networks like `net` with other hidden widths and depths.
 
@@ -71,6 +78,7 @@ def representation(
     Traceback (most recent call last):
     ValueError: each of depths is 1, but must be at least 2.
     """
+    net = perceptron(net, "networks of other widths and depths")
     x = inputs(net, "x_train", x_train)
     y = targets(y_train, len(x), net.widths[-1])
     widths = tuple(_check.integer("each of widths", n, at_least=1) for n in widths)

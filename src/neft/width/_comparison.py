@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import MLP, Network, perceptron
 from ._deeper import strength
 from ._statistics import NAMES, statistics
 
@@ -86,7 +86,7 @@ class Comparison(Result):
 
 @public
 def check(
-    net: MLP,
+    net: Network,
     x: Any,
     *,
     draws: int = 4096,
@@ -118,6 +118,7 @@ def check(
     # The simulation is a sibling, not a part of the theory: it is only met here.
     from ..ensemble import estimate
 
+    net = perceptron(net, "simulations of tensors")
     factors = _chosen(net, factors, own_width)
     nets = [_scaled(net, factor) for factor in factors]
     key = jax.random.key(0) if key is None else key

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import _check
 from .._public import public
-from ..network import MLP
+from ..network import MLP, Network, perceptron
 
 FRAMEWORKS = ("jax", "flax", "torch")
 
@@ -180,7 +180,7 @@ optim = optimizer(model, learning_rate=1.0)
 
 
 @public
-def initializer_code(net: MLP, framework: str) -> str:
+def initializer_code(net: Network, framework: str) -> str:
     """A program that makes `model`, drawn with the variances of `net`, and `optim`, with its learning rates.
 
     Args:
@@ -190,6 +190,7 @@ def initializer_code(net: MLP, framework: str) -> str:
     >>> print(initializer_code(MLP(widths=(3, 8, 1), activation="tanh"), "torch").splitlines()[0])
     \"\"\"MLP 3 - 8 - 1, tanh: weights and learning rates layer by layer, by neft (PyTorch).\"\"\"
     """
+    net = perceptron(net, "programs")
     framework = _check.one_of("framework", framework, FRAMEWORKS)
     pairs = list(zip(net.C_W, net.widths))
     numbers = _NUMBERS.format(

@@ -16,7 +16,7 @@ from .. import _check
 from .._activation import Activation
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import Network, perceptron
 
 Kind = Literal["standard", "ntk", "mup"]
 KINDS = ("standard", "ntk", "mup")
@@ -95,7 +95,7 @@ class Parameterization(Result):
 
 
 @public
-def parameterize(net: MLP, kind: str) -> Parameterization:
+def parameterize(net: Network, kind: str) -> Parameterization:
     """The network in the standard, NTK or μP parameterization, for gradient descent with rates per layer.
 
     The specification itself is in the standard one: W of variance C_W/fan-in, trained at the rate λ_W/fan-in.
@@ -104,9 +104,11 @@ def parameterize(net: MLP, kind: str) -> Parameterization:
         net: the specification.
         kind: "standard", "ntk" or "mup".
 
+    >>> from neft import MLP
     >>> parameterize(MLP(widths=(3, 100, 1), C_W=2.0), "mup").multiplier_W
     array([1.  , 0.01])
     """
+    net = perceptron(net, "parameterizations")
     kind = _check.one_of("kind", kind, KINDS)
     fan_in, scale = np.array(net.widths[:-1], float), _scales(kind, net.widths)
     values = {

@@ -17,12 +17,12 @@ from .._activation import Activation
 from .._moments import Powers, pure_moments
 from .._precision import float64
 from .._public import public
-from ..network import MLP
+from ..network import MLP, Network, perceptron
 
 
 @public
 @float64
-def equal_shares(net: MLP, x: Any) -> MLP:
+def equal_shares(net: Network, x: Any) -> MLP:
     """The network with learning rates at which each layer, and in it biases and weights, has the same share of the NTK.
 
     λ_b^(l) = 1/(2L Π_{l'>l} χ_⊥^(l')) and λ_W^(l) = λ_b^(l)/⟨s²⟩^(l-1), with ⟨s²⟩^(0) = |x|²/n_0: the NTK of the output
@@ -36,6 +36,7 @@ def equal_shares(net: MLP, x: Any) -> MLP:
     >>> [round(rate, 6) for rate in balanced.lambda_W]
     [0.25, 0.25]
     """
+    net = perceptron(net, "equal shares")
     x = _check.array("x", x, shape=(net.widths[0],))
     q = float(x @ x / net.widths[0])
     if q == 0:
