@@ -51,6 +51,7 @@ def averages(
 
 def _reaching(integrand: Integrand, breaks: list[np.ndarray], rtol: float, what: str) -> Found:
     # Most integrands end with the Gaussian. What grows nearly as fast as that falls asks for more, or has no end.
+    found, share = None, np.zeros(0)
     for reach in _REACHES:
         edges = [_edges(reach, row) for row in breaks]
         with np.errstate(all="ignore"):
@@ -60,7 +61,7 @@ def _reaching(integrand: Integrand, breaks: list[np.ndarray], rtol: float, what:
         share = (last / np.where(found.sizes > 0, found.sizes, 1.0)).max(axis=0)
         if (share <= 1e-3 * rtol).all():
             return found
-    if (share > 1e-6).any():
+    if found is None or (share > 1e-6).any():
         raise ValueError(f"{what} does not exist: its integrand still grows at {_REACHES[-1]:g} standard deviations.")
     return found._replace(errors=np.maximum(found.errors, share))
 

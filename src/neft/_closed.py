@@ -88,8 +88,8 @@ def _form_of_own(act: Activation) -> Form | None:
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             right, left = (float(act.function(jnp.asarray(z))) for z in (1.0, -1.0))
         return _two_lines(right, -left)
-    sine = None if act.fourier is None else act.fourier.sine
-    return None if sine is None else _sin(act.fourier.frequency, *sine)
+    fourier = act.fourier
+    return None if fourier is None or fourier.sine is None else _sin(fourier.frequency, *fourier.sine)
 
 
 def _linear() -> Form:

@@ -91,7 +91,7 @@ def _period(function: Callable) -> float | None:
 
 def _polished(function: Callable, T: float, start: np.ndarray) -> float | None:
     # Newton's method for the derivative that changes fastest at the base, first over one period, then over many.
-    guess = T
+    guess, at = T, start
     for count in (1, 64, 4096):
         for _ in range(6):
             at = derivatives(function, np.array([_BASE + count * T]))[:, 0]

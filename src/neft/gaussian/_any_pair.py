@@ -57,7 +57,7 @@ def any_pair(of: Resolved, K1: np.ndarray, K2: np.ndarray, rho: np.ndarray, rtol
     _, once, again = np.unique(np.stack([*sides, rho[far]]), axis=1, return_index=True, return_inverse=True)
     worst = 0.0
     for i in far[once]:
-        scale, given = math.sqrt(squares[first[i]] * squares[second[i]]), (K1[i], K2[i], float(rho[i]))
+        scale, given = math.sqrt(squares[first[i]] * squares[second[i]]), (float(K1[i]), float(K2[i]), float(rho[i]))
         if _cost_of_bands(of, *given) < _cost_of_rotated(of, *given):
             result[i] = _by_bands(of, *given)
         else:
