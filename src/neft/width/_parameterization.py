@@ -16,7 +16,7 @@ from .. import _check
 from .._activation import Activation
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, perceptron
+from ..network import MLP, Network, perceptron
 
 Kind = Literal["standard", "ntk", "mup"]
 KINDS = ("standard", "ntk", "mup")
@@ -104,7 +104,6 @@ def parameterize(net: Network, kind: str) -> Parameterization:
         net: the specification.
         kind: "standard", "ntk" or "mup".
 
-    >>> from neft import MLP
     >>> parameterize(MLP(widths=(3, 100, 1), C_W=2.0), "mup").multiplier_W
     array([1.  , 0.01])
     """
