@@ -428,7 +428,7 @@ def _key_data(key: Any) -> tuple[int, ...] | None:
     import jax
     import jax.numpy as jnp
 
-    if not isinstance(key, jax.Array | np.ndarray | np.generic):
+    if not isinstance(key, jax.Array | np.ndarray):
         raise ValueError(f"key is {_check.brief(key)}, but must be a JAX key or a whole number.")
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     return tuple(_check.array("key", data, dtype=np.int64).ravel().tolist())
