@@ -423,8 +423,8 @@ def _same(a: Any, b: Any) -> bool:
 def _key_data(key: Any) -> tuple[int, ...] | None:
     if key is None:
         return None
-    if isinstance(key, int):
-        return (key,)
+    if isinstance(key, int | np.integer):
+        return (int(key),)
     import jax
     import jax.numpy as jnp
 
