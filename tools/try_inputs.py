@@ -40,7 +40,6 @@ from typing import Any
 FAULTS = ("error", "nan", "slow", "died")
 SECONDS = 20.0
 _TOO_LONG = 99
-_SOURCE = str(Path(__file__).parents[1] / "src" / "neft")
 
 
 class RefusesNumPy:
@@ -884,6 +883,12 @@ def _positional(function: str, arguments: dict[str, Any]) -> list[str]:
     return [name for name in arguments if function in ("plot.draw", "report.tables") and name == "result"]
 
 
+def _source() -> str:
+    import neft
+
+    return str(Path(neft.__file__).resolve().parent)
+
+
 def _judged(error: Exception) -> str:
     message = str(error)
     if isinstance(error, TypeError) and "unexpected keyword argument" in message:
@@ -891,7 +896,7 @@ def _judged(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     if any(frame.filename == __file__ and frame.name != "call" for frame in frames):
         return "fine"  # a user's own function failed, which is its own affair
-    ours = frames[-1].filename.startswith(_SOURCE)
+    ours = frames[-1].filename.startswith(_source())
     one = "\n" not in message and message.endswith(".") and len(message) < 500
     return "sentence" if isinstance(error, ValueError) and ours and one else "error"
 
@@ -935,6 +940,8 @@ def outcomes(chosen: list[Case]) -> Iterator[tuple[Case, str, str]]:
     left = list(chosen)
     cache = str(Path(tempfile.gettempdir()) / "neft-try-inputs")
     environment = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", **os.environ}
+    # The same neft, in another folder.
+    environment["PYTHONPATH"] = str(Path(_source()).parent)
     while left:
         with tempfile.TemporaryDirectory() as folder:
             handed = Path(folder) / "cases"

@@ -423,13 +423,13 @@ def _same(a: Any, b: Any) -> bool:
 def _key_data(key: Any) -> tuple[int, ...] | None:
     if key is None:
         return None
-    if isinstance(key, int):
-        return (key,)
-    if not hasattr(key, "dtype"):
-        raise ValueError(f"key is {_check.brief(key)}, but must be a JAX key or a whole number.")
+    if isinstance(key, int | np.integer):
+        return (int(key),)
     import jax
     import jax.numpy as jnp
 
+    if not isinstance(key, jax.Array | np.ndarray):
+        raise ValueError(f"key is {_check.brief(key)}, but must be a JAX key or a whole number.")
     data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     return tuple(_check.array("key", data, dtype=np.int64).ravel().tolist())
 
