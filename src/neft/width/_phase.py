@@ -90,7 +90,7 @@ def phase(
     shape = (biases.size, weights.size)
     b, w = (part.ravel() for part in np.meshgrid(biases, weights, indexing="ij"))
     K, top = _fixed_points(act, b, w)
-    a, g = per_weight(act, np.where(np.isfinite(K), K, np.where(np.isinf(K), top, _START)))
+    a, g = _slopes(act, K, top)
     perpendicular, parallel = (np.where(np.isnan(K), np.nan, w * chi).reshape(shape) for chi in (a, g))
     K = K.reshape(shape)
     return PhaseDiagram(
@@ -126,6 +126,18 @@ def depth_scale(chi: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         rate = np.abs(np.log(np.abs(chi)))
         return np.where(rate < _MARGINAL, np.inf, 1 / rate)
+
+
+def _slopes(act: Activation, K: np.ndarray, top: float) -> tuple[np.ndarray, np.ndarray]:
+    # χ_⊥ and χ_∥ per unit of C_W; where K diverges those of the largest variance, infinite where they overflow there.
+    a, g = per_weight(act, np.where(np.isfinite(K), K, _START))
+    if not np.isinf(K).any():
+        return a, g
+    try:
+        last = per_weight(act, np.asarray(float(top)))
+    except ValueError:
+        last = np.inf, np.inf
+    return np.where(np.isinf(K), last[0], a), np.where(np.isinf(K), last[1], g)
 
 
 def _axis(argument: str, value: Any) -> np.ndarray:
