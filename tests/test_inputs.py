@@ -25,7 +25,7 @@ def test_a_sample_of_all_bad_inputs_gets_one_sentence_each():
     script = str(Path(try_inputs.__file__))
     source = str(Path(neft.__file__).parents[1])
     found = subprocess.run(
-        [sys.executable, script, "--here", "--sample", "50", "--without", "gaussian."],
+        [sys.executable, script, "--here", "--sample", "50"],
         capture_output=True,
         text=True,
         timeout=300,

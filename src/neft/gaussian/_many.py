@@ -9,9 +9,11 @@ from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._precision import float64
+from .._public import public
 from .._tuples import DerivativeOrders, almost_everywhere
 
 
+@public
 @float64
 def products(
     activation: str | Activation | Callable[[Any], Any],

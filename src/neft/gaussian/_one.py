@@ -15,11 +15,13 @@ from .._mesh import mesh
 from .._moments import Powers, delta_part, deltas, monomial
 from .._of_own import own_moments
 from .._precision import float64
+from .._public import public
 from .._quadrature import elementwise, refined
 
 _SCAN = 1 << 14  # points that look for narrow features of a function that may be dear
 
 
+@public
 @float64
 def expect(
     f: Callable[[Any], Any],
@@ -49,6 +51,10 @@ def expect(
         raise ValueError(f"kinks is {kinks!r}, but must be a sequence of positions, such as ({kinks!r},).")
     positions = [_check.real("position of a kink", k.position if isinstance(k, Kink) else k) for k in kinks]
     _check.real("rtol", rtol, above=0.0)
+    try:
+        np.asarray(f(np.zeros(1)), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"f cannot be evaluated at an array of numbers: {_check.reason(error)}.") from None
 
     def integrand(z):
         values = np.asarray(f(z), dtype=np.float64)
@@ -75,6 +81,7 @@ def expect(
     return found.reshape(K.shape)
 
 
+@public
 @float64
 def moment(
     activation: str | Activation | Callable[[Any], Any], powers: Powers, K: Any, *, rtol: float = 1e-12

@@ -21,6 +21,7 @@ from .._of_own import cuts
 from .._periodic import pair_average
 from .._precision import float64
 from .._promote import to_rank
+from .._public import public
 from .._quadrature import MOST_PANELS, PANELS, elementwise, refined
 from ._any_pair import Resolved, any_pair
 from ._rotated import aligned, nodes_per_pair, panels_for, rotated
@@ -31,6 +32,7 @@ _REPRESENTATIVES = 12
 _WIDEST = 1e6  # variances in squares of lengths, beyond which a shared rule has too many nodes
 
 
+@public
 @float64
 def pair(
     activation: str | Activation | Callable[[Any], Any],
