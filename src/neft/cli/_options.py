@@ -1,8 +1,9 @@
 """The grammar that commands share: how a network is written, and where its result goes."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import jax
 
     from .. import MLP
+    from .. import Network as Specification
 
 PICTURES = (".svg", ".png", ".pdf")
 FILES = (".json", ".npz")
@@ -48,16 +50,54 @@ class Network:
     C_W: Annotated[str, _network("--C-W", "Variance of a weight times its fan-in (default 1).")] = "1"
     lambda_b: Annotated[str, _network("--lambda-b", "Learning rate of a bias (default 1).")] = "1"
     lambda_W: Annotated[str, _network("--lambda-W", "Learning rate of a weight times its fan-in (default 1).")] = "1"
+    residual: Annotated[bool, _network("--residual", "Put a skip around every hidden layer but the first.")] = False
+    skip: Annotated[float | None, _network("--skip", "Strength of those skips (default 1).")] = None
+    norm: Annotated[str | None, _network("--norm", "Before every activation: rms or layer.", metavar="KIND")] = None
+    file: Annotated[
+        Path | None,
+        _network(
+            "--network", "A .toml or .json file, as `neft network --out net.toml` writes it, instead.", metavar="FILE"
+        ),
+    ] = None
     seed: Annotated[int, _network("--seed", "Seed of what is random (default 0).")] = 0
 
-    def build(self) -> "MLP":
+    def build(self) -> "Specification":
         """The network that the options describe."""
         from .. import MLP
 
+        if self.file is not None:
+            from ._specification import read
+
+            self._refuse_others()
+            return read(self.file)
         hyperparameters = {
             name: _numbers(f"--{name.replace('_', '-')}", getattr(self, name)) for name in _HYPERPARAMETERS
         }
-        return MLP(widths=self._widths(), activation=self.activation, **hyperparameters)
+        net = MLP(widths=self._widths(), activation=self.activation, **hyperparameters)
+        if self.skip is not None and not self.residual:
+            raise ValueError(f"--skip is {self.skip:g}, but goes with --residual.")
+        return self._in_blocks(net) if self.residual or self.norm else net
+
+    def _in_blocks(self, net: "MLP") -> "Specification":
+        from .. import LayerNorm, Residual, RMSNorm
+        from .. import Network as Specification
+        from .._check import one_of
+
+        kinds = {"rms": RMSNorm, "layer": LayerNorm}
+        norm = [] if self.norm is None else [kinds[one_of("--norm", self.norm, tuple(kinds))]()]
+        first, *later = net.blocks[::2]
+        hidden, last = later[:-1], later[-1:]
+        blocks: list[Any] = [first]
+        for dense in hidden:
+            part = [*norm, net.activation, dense]
+            blocks += [Residual(*part, skip=1.0 if self.skip is None else self.skip)] if self.residual else part
+        return Specification(net.inputs, [*blocks, *([*norm, net.activation] if last else []), *last])
+
+    def _refuse_others(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.name not in ("file", "seed") and getattr(self, field.name) != field.default:
+                option = f"--{field.name.replace('_', '-')}"
+                raise ValueError(f"--network gives the whole network, so {option} cannot be given with it.")
 
     def _widths(self) -> tuple[int, ...]:
         from .._check import integer
@@ -94,9 +134,11 @@ class Output:
     out: Annotated[Path | None, _output("--out", "Save the result to a .json or .npz file.", metavar="FILE")] = None
     quiet: Annotated[bool, _output("--quiet", "No table and no progress bar.")] = False
 
+    files: ClassVar[tuple[str, ...]] = FILES
+
     def __post_init__(self):
         writable("--plot", self.plot, PICTURES)
-        writable("--out", self.out, FILES)
+        writable("--out", self.out, self.files)
         be_quiet(self.quiet)
 
 

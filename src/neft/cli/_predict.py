@@ -49,7 +49,7 @@ def predict(
         x_train, y_train, x_test = _npz(data)
     else:
         x_train, y_train, x_test = _named(data, trains, tests, preprocess, full)
-    if network.widths is None:
+    if network.widths is None and network.file is None:
         network = dataclasses.replace(
             network,
             inputs=network.inputs or x_train.shape[1],

@@ -7,6 +7,7 @@ from ._activation import ActivationCard as ActivationCard
 from ._activation import activation as activation
 from ._averages import AveragesCard as AveragesCard
 from ._averages import averages as averages
+from ._blocks import BlocksCard as BlocksCard
 from ._data import Available as Available
 from ._data import DataCard as DataCard
 from ._data import available as available

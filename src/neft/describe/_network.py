@@ -12,6 +12,7 @@ from .._blocks import blocks
 from .._public import public
 from .._result import Made, Result, result
 from ._averages import mean_square
+from ._blocks import BlocksCard, blocks_card
 
 if TYPE_CHECKING:
     import jax
@@ -55,20 +56,22 @@ class NetworkCard(Result):
 
 
 @public
-def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = None) -> NetworkCard:
+def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = None) -> NetworkCard | BlocksCard:
     """The card of a network; with `draws` also the outputs of that many (at least two) networks drawn from it.
 
-    `key` is that of the draws (default: key 0).
+    `key` is that of the draws (default: key 0). A network that is no multilayer perceptron has a card of its blocks.
 
     >>> network(neft.MLP(widths=(784, 512, 10))).parameters.tolist()
     [401920, 5130]
     """
     import jax
 
-    from ..network import perceptron
+    from ..network import perceptron, plain
 
-    net = perceptron(net, "cards")
     draws = _check.integer("draws", draws, at_least=0)
+    if plain(net) is None and not draws:
+        return blocks_card(net)
+    net = perceptron(net, "outputs of draws")
     if draws == 1:
         raise ValueError("draws is 1, but must be at least 2 (or 0 for none): one draw shows no spread.")
     key = (jax.random.key(0) if key is None else key) if draws else None

@@ -67,7 +67,7 @@ class Block(eqx.Module):
     def kernel(self, stage: Stage, average: Averages) -> Stage:
         """The step of K and Θ at infinite width. It may refuse a stage, with a ValueError of one sentence."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Any:
         """What a file keeps. A block of one's own is named there and cannot be made again."""
         return {"type": type(self).__name__, "named": False}
 

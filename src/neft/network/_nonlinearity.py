@@ -68,8 +68,10 @@ class Nonlinearity(Block):
             activation=self.activation,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The names, and whether they are enough to make the activation again."""
+    def to_dict(self) -> Any:
+        """The name where that is enough to make the activation again; else all names, and whether they are."""
+        if len(self.parts) == 1 and self.activation.named:
+            return self.activation.name
         return {
             "type": "Nonlinearity",
             "activations": [part.name for part in self.parts],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @public
 def write(
     path: str | os.PathLike[str],
-    net: "neft.MLP | None" = None,
+    net: "neft.Network | None" = None,
     train: "neft.data.Dataset | None" = None,
     test: "neft.data.Dataset | None" = None,
     *,
@@ -71,7 +71,9 @@ def write(
             from .. import MLP
 
             net = MLP(widths=(train.features, 128, 128, train.classes), activation="tanh")
-        subject = Subject(net=net, train=train, test=test, seed=seed)
+        from ..network import perceptron
+
+        subject = Subject(net=perceptron(net, "reports"), train=train, test=test, seed=seed)
         heading = subject.title
     if sections is None:
         from ._sections import SECTIONS as sections
