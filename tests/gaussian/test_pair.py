@@ -110,6 +110,7 @@ def test_undeclared_kinks_are_found():
         assert float(pair(own, 1.0, 1.0, 0.3)) == pytest.approx(float(pair(name, 1.0, 1.0, 0.3)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_function_too_wild_for_the_quadrature_says_so():
     with pytest.warns(AccuracyWarning, match="missed its tolerance"):
         pair(lambda z: jnp.sin(1e6 * z) + jnp.tanh(z), 1.0, 1.0, 0.3)

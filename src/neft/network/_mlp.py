@@ -92,6 +92,14 @@ class MLP(Network):
         """(n_0, …, n_L)."""
         return (self.inputs, *(block.width for block in self.blocks[::2]))  # type: ignore[attr-defined]
 
+    def parameter_count(self) -> int:
+        """Number of weights and biases.
+
+        >>> MLP(widths=(784, 512, 10)).parameter_count()
+        407050
+        """
+        return sum(n * (m + 1) for m, n in zip(self.widths, self.widths[1:]))
+
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""
         return {

@@ -1,5 +1,6 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -150,13 +151,12 @@ class Network(eqx.Module):
         return f"Network({self.inputs}, [{', '.join(map(repr, self.blocks))}])"
 
     def _shapes(self) -> tuple[Any, list[tuple[int, ...]]]:
-        tree = jax.eval_shape(lambda key: begun(self.blocks, key, self.inputs, jnp.float32), jax.random.key(0))
-        return jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]
+        return _shapes_of(jax.tree.structure(self.blocks), self.inputs)
 
     def _check_call(self, params: Sequence[Any], x: Any) -> None:
-        structure, wanted = self._shapes()
-        if not isinstance(params, Sequence) or (len(params) != structure.num_nodes and not params):
-            raise ValueError(f"params is {type(params).__name__}, but must be what `init` gives.")
+        wanted = self._shapes()[1]
+        if not isinstance(params, Sequence):
+            raise ValueError(f"params is {_check.brief(params)}, but must be what `init` gives.")
         shapes = [np.shape(leaf) for leaf in jax.tree.leaves(params)]
         if shapes != wanted:
             raise ValueError(f"params hold arrays of shapes {shapes}, but must hold those of shapes {wanted}.")
@@ -164,6 +164,14 @@ class Network(eqx.Module):
             _check.as_array("x", x)
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.inputs:
             raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.inputs} entries.")
+
+
+@functools.lru_cache(maxsize=1024)
+def _shapes_of(structure: Any, inputs: int) -> tuple[Any, list[tuple[int, ...]]]:
+    # The tree of the parameters and their shapes, which do not depend on hyperparameters.
+    blocks = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    tree = jax.eval_shape(lambda key: begun(blocks, key, inputs, jnp.float32), jax.random.key(0))
+    return jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]
 
 
 class _Nothing:
