@@ -326,3 +326,43 @@ def test_pairs_of_wide_variances_are_done():
     # So wide that tanh is a sign.
     found = float(pair("tanh", 1e12, 1e12, 0.9999999999))
     assert found == pytest.approx(2 / math.pi * math.asin(0.9999999999), abs=1e-5)
+
+
+def waved(z):
+    return jnp.sin(z) + z
+
+
+def waved_pair(K1, K2, c):
+    return jnp.exp(-(K1 + K2) / 2) * jnp.sinh(c) + c * (1 + jnp.exp(-K1 / 2) + jnp.exp(-K2 / 2))
+
+
+def waved_series(u):
+    return u.apply("sin") + u
+
+
+def test_a_closed_form_and_a_series_that_are_given_are_used():
+    given = activation(waved, pair=waved_pair, series=waved_series)
+    x = np.array([[1.0, -0.5], [0.3, 0.8], [0.9, -0.6]])
+    found, wanted = (kernel(MLP((2, 4, 4, 1), act), x) for act in (given, activation(waved)))
+    np.testing.assert_allclose(found.Theta, wanted.Theta, rtol=1e-10)
+    # Away from 0 only what was given has a series.
+    ray = neft.Series.line(0.4, 1.0, order=2).apply(given).coefficients()
+    np.testing.assert_allclose(ray, [np.sin(0.4) + 0.4, np.cos(0.4) + 1, -np.sin(0.4) / 2], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"pair": lambda K1, K2, c: 1.001 * waved_pair(K1, K2, c)}, "pair is 1.043"),
+        ({"pair": lambda K1, K2, c: waved_pair(K1, K2, c) + c**2 * (K1 * K2 - c**2)}, "the derivative of pair in c"),
+        ({"pair": lambda K1, K2: K1}, "pair cannot be evaluated"),
+        ({"pair": 3}, "pair is 3, but must be a function"),
+        ({"series": lambda u: u}, "series gives the coefficients"),
+        ({"series": lambda u: 1.0}, "series cannot be applied"),
+    ],
+)
+def test_what_is_given_is_held_against_the_function(given, words):
+    with one_sentence(words):
+        activation(waved, **given)
+    with one_sentence(f"only a function can be given its {next(iter(given))}"):
+        activation("tanh", **dict.fromkeys(given, waved))

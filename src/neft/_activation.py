@@ -50,6 +50,8 @@ class Activation:
         oscillates: whether it keeps changing at large |z| (sin) instead of settling to a polynomial.
         cuts: where quadratures are cut besides kinks, for a user's own function that changes quickly; a hint too.
         fourier: the Fourier series of a user's own function that is smooth and periodic.
+        pair: of a user's own function, ⟨σσ⟩ in closed form where it was given.
+        series: of a user's own function, its power series in a series where it was given.
         named: whether the name alone is enough to make it again.
 
     >>> silu = activation("silu")
@@ -68,6 +70,8 @@ class Activation:
     oscillates: bool = False
     cuts: tuple[float, ...] = ()
     fourier: Any = None
+    pair: Callable[[Any, Any, Any], Any] | None = None
+    series: Callable[[Any], Any] | None = None
     named: bool = True
     maclaurin: Callable[[int], np.ndarray] | None = None
 
@@ -114,7 +118,7 @@ class Activation:
 
     # Equal names are equal functions only where the name says it all.
     def _identity(self) -> tuple:
-        return (self.name,) if self.named else (self.name, self.function, self.kinks)
+        return (self.name,) if self.named else (self.name, self.function, self.kinks, self.pair, self.series)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Activation) and self._identity() == other._identity()
@@ -125,7 +129,7 @@ class Activation:
     def __reduce__(self):
         if self.named:
             return activation, (self.name,)
-        return _remade, (self.function, self.name, self.kinks)
+        return _remade, (self.function, self.name, self.kinks, self.pair, self.series)
 
     def __repr__(self) -> str:
         facts = [repr(self.name)]
@@ -149,6 +153,8 @@ def activation(
     *,
     name: str | None = None,
     kinks: Iterable[Kink | Sequence[float] | float] = (),
+    pair: Callable[[Any, Any, Any], Any] | None = None,
+    series: Callable[[Any], Any] | None = None,
 ) -> Activation:
     """The activation of a name such as "silu" or "leaky_relu(0.1)", or of any elementwise JAX function.
 
@@ -157,6 +163,10 @@ def activation(
         name: what to call a function (its own name by default).
         kinks: where a function has kinks: positions, or (position, order, jump) when known; both are held against its
             derivatives on the two sides.
+        pair: ⟨σσ⟩ of two Gaussian variables in closed form, as an elementwise JAX function of their variances K1, K2
+            and their covariance c; it is held against averages of the function, and its derivative in c is ⟨σ'σ'⟩.
+        series: σ of a power series, as a function from `neft.Series` to `neft.Series`; it is held against the
+            function's own Taylor coefficients.
 
     Kinks that are not declared are looked for in |z| ≤ 50, less closely to 51,200, down to jumps of 1e-6 of the size
     that the derivative has nearby (1e-4 for the third); declare those that lie further out or close together. A
@@ -173,7 +183,7 @@ def activation(
     from ._named import activation_names, from_text
 
     if isinstance(activation, Activation | str):
-        for argument, value in (("name", name), ("kinks", kinks)):
+        for argument, value in (("name", name), ("kinks", kinks), ("pair", pair), ("series", series)):
             if value is not None and not (isinstance(value, tuple) and not value):
                 raise ValueError(
                     f"{argument} is {_check.brief(value)}, but only a function can be given its {argument}."
@@ -181,17 +191,22 @@ def activation(
         return activation if isinstance(activation, Activation) else from_text(activation)
     if callable(activation):
         own = getattr(activation, "__name__", type(activation).__name__)
-        return _remade(activation, own if name is None else name, kinks)
+        return _remade(activation, own if name is None else name, kinks, pair, series)
     raise ValueError(
         f"activation is {_check.brief(activation)}, but must be a name (one of {', '.join(activation_names())}) or a "
         "function."
     )
 
 
-def _remade(function: Callable, name: str, kinks: Any) -> Activation:
+def _remade(function: Callable, name: str, kinks: Any, pair: Any = None, series: Any = None) -> Activation:
     from ._own import own
 
-    return own(function, name, kinks)
+    made = own(function, name, kinks)
+    if pair is None and series is None:
+        return made
+    from ._given import checked
+
+    return checked(dataclasses.replace(made, pair=pair, series=series))
 
 
 @functools.lru_cache(maxsize=256)

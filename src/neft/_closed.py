@@ -84,12 +84,25 @@ def closed_form(act: Activation, order: int) -> Callable[..., jnp.ndarray] | Non
 
 def _form_of_own(act: Activation) -> Form | None:
     # Found out about a function, but exact: σ(z) = cσ(z/c) makes it two lines, and one Fourier coefficient a sine.
+    if act.pair is not None:
+        return _given(act.pair)
     if act.scale_invariant:
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             right, left = (float(act.function(jnp.asarray(z))) for z in (1.0, -1.0))
         return _two_lines(right, -left)
     fourier = act.fourier
     return None if fourier is None or fourier.sine is None else _sin(fourier.frequency, *fourier.sine)
+
+
+def _given(average: Callable[[Any, Any, Any], Any]) -> Form:
+    # By Price's theorem ⟨σ'σ'⟩ is the derivative in the covariance.
+    def value(pair):
+        return average(pair.r1**2, pair.r2**2, pair.c)
+
+    def derivative(pair):
+        return jax.jvp(lambda c: average(pair.r1**2, pair.r2**2, c), (pair.c,), (jnp.ones_like(pair.c),))[1]
+
+    return Form(value, derivative)
 
 
 def _linear() -> Form:

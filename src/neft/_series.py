@@ -217,9 +217,10 @@ class Series(eqx.Module):
         return total
 
     def apply(self, activation: str | Activation | Callable) -> "Series":
-        """σ(u) for any activation: named ones by their recurrence, a user's own by its Maclaurin coefficients.
+        """σ(u) for any activation: named ones by their recurrence, a user's own by what was given
+        for it or by its Maclaurin coefficients.
 
-        A user's own function therefore needs a series that starts at 0. At a kink the side is that of small t > 0.
+        With those, a user's own function needs a series that starts at 0. At a kink the side is that of small t > 0.
 
         >>> [int(c) for c in Series.line(0.0, -1.0, order=2).apply("relu").coefficients()]
         [0, 0, 0]
@@ -228,6 +229,8 @@ class Series(eqx.Module):
         name, _, numbers = act.name.rstrip(")").partition("(")
         if act.named:
             return _RECURRENCES[name](self, *(float(n) for n in numbers.split(",") if n))
+        if act.series is not None:
+            return act.series(self)
         # While tracing the caller vouches for it.
         if _known(jnp.any(self.scaled[0] != 0)):
             raise ValueError(f"activation {act.name!r} is a user's own, so the series it acts on must start at 0.")

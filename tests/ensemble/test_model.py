@@ -73,7 +73,7 @@ def test_an_equinox_model_is_as_good_as_a_function():
     H = sum(leaf.reshape(4, -1) @ leaf.reshape(4, -1).T for leaf in jax.tree.leaves(J))
     from neft.ensemble._model import _sample
 
-    apply = jax.jit(lambda key, i: _sample(init, lambda m, x: jax.vmap(m)(x), True, jnp.asarray(X), None, key, i))
+    apply = jax.jit(lambda key, i: _sample(init, lambda m, x: jax.vmap(m)(x), True, jnp.asarray(X), 1.0, key, i))
     _, own = apply(KEY, jnp.asarray(3))
     np.testing.assert_allclose(own, H, rtol=1e-5)
 
