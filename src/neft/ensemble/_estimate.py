@@ -14,11 +14,13 @@ from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, infinite_width, perceptron
+from ..network import MLP, Network, infinite_width, plain
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
 from ._forward import kernels
+from ._general import NAMES as GENERAL
+from ._general import general
 from ._means import Known, corrections, known_averages
 
 _ROUNDING = 10
@@ -84,7 +86,8 @@ def estimate(
     Averages over a layer's own weights are done in closed form, except for traces in P to U, which take random signs;
     the means have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
     depends on (key, i) alone. What does not exist for an activation with kinks is left out (docs/theory/width, section
-    Kinks), and what autodiff does not see, the deltas of P and Q or of R, is integrated.
+    Kinks), and what autodiff does not see, the deltas of P and Q or of R, is integrated. A network that is no
+    multilayer perceptron is estimated from its preactivations and Jacobians, with more noise, and without P to U.
 
     Args:
         net: the specification.
@@ -100,15 +103,32 @@ def estimate(
     >>> found.V.mean.shape
     (2,)
     """
-    net = perceptron(net, "estimates of tensors")
     draws = _check.integer("draws", draws, at_least=2)
     dtype = _dtype(x, dtype)
     x = _check.array("x", x, ndim=(1, 2))
-    if x.shape[-1] != net.widths[0] or 0 in x.shape:
-        raise ValueError(f"x has shape {x.shape}, but must have shape ({net.widths[0]},) or (any, {net.widths[0]}).")
-    exists = existing(net)
+    if x.shape[-1] != net.inputs or 0 in x.shape:
+        raise ValueError(f"x has shape {x.shape}, but must have shape ({net.inputs},) or (any, {net.inputs}).")
+    chain = plain(net)
+    if chain is None:
+        return _of_any(net, x, draws, key, dtype, only)
+    net, exists = chain, existing(chain)
     names = exists if only is None else tuple(_check.one_of("each of only", name, exists) for name in only)
     return _estimate(net, x, draws, key, dtype, names)
+
+
+def _of_any(net: Network, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, only: Any) -> Estimates:
+    jumps = any(kink.order == 0 for act in net.activations for kink in act.kinks)
+    exists = ("K", "V") if jumps else GENERAL
+    names = exists if only is None else tuple(_check.one_of("each of only", name, exists) for name in only)
+    found = general(net, np.atleast_2d(x), draws, key, dtype)
+    shape = (net.depth,) if x.ndim == 1 else None
+    tensors = {
+        name: Estimate(mean=_shaped(found[name][0], shape), stderr=_shaped(found[name][1], shape)) for name in names
+    }
+    _check_finite(tensors)
+    specification = {"net": net.to_dict(), "x": x, "draws": draws, "dtype": str(dtype)}
+    made = Made.by("neft.ensemble.estimate", specification=specification, key=key)
+    return Estimates(tensors=tensors, widths=net.widths, draws=draws, made=made)
 
 
 def existing(net: MLP) -> tuple[str, ...]:
