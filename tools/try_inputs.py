@@ -773,8 +773,17 @@ LONG = {("claims.check", "ids"), ("report.write", "sections")}
 """Arguments without which all claims are measured and all sections are written, which takes its time."""
 
 SERVING = {
-    f"network.{name}" for name in ("along", "infinite_width", "multiplied", "passed", "perceptron", "plain", "segments")
+    "along",
+    "hidden_widths",
+    "infinite_width",
+    "multiplied",
+    "passed",
+    "perceptron",
+    "plain",
+    "segments",
+    "widened",
 }
+SERVING = {f"network.{name}" for name in SERVING}
 """Functions for blocks and for those who average over them: they are given stages and networks, not input."""
 
 WITHOUT_ARGUMENTS = {"activation_names", "data.available", "describe.available", "claims.ledger"}

@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from neft import MLP, Dense, Network, Residual
+from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.ensemble import _general, estimate
+from neft.width import check
 
 X = np.array([[1.0, -0.5, 0.8], [0.7, 0.4, 1.2]])
 
@@ -29,3 +30,12 @@ def test_both_ways_agree_on_a_dense_chain():
         both = np.sqrt(error[1:] ** 2 + other.stderr[1:] ** 2)
         assert (np.abs(mean[1:] - other.mean[1:]) < 5 * both).all(), name
         assert (np.abs(mean[1:]) / error[1:]).max() > 10, name
+
+
+@pytest.mark.slow
+def test_a_residual_network_is_checked_at_several_widths():
+    branch = (RMSNorm(), Dense(16, C_b=0.1), "relu", Dense(8, C_W=0.8))
+    net = Network(3, [Dense(8, C_W=1.2), Residual(*branch, skip=0.9), "tanh", Dense(1)])
+    found = check(net, X[0], draws=4000, dtype=np.float32)
+    assert found.agrees and list(found.z) == ["K", "Theta"] and found.simulated[-1] == (3, 30, 30, 1)
+    assert (found.theory["Theta"] > 10 * found.stderr["Theta"]).all()

@@ -18,6 +18,7 @@ from ..network import Dense, Network
 
 NAMES = ("K", "Theta", "V", "A", "B", "D", "F")
 _GROUPS = 32  # of draws, of which one after the other is left out
+_ROUNDINGS = 10
 _OUTPUTS = 8  # neurons that stand for the outputs, whose number does not matter
 
 Tensors = dict[str, tuple[np.ndarray, np.ndarray]]
@@ -44,15 +45,25 @@ def general(net: Network, x: np.ndarray, draws: int, key: Array, dtype: np.dtype
     errors = {
         name: np.sqrt((len(found) - 1) * np.stack([one[name] for one in without]).var(axis=0)) for name in estimate
     }
-    return {name: (value, errors[name]) for name, value in estimate.items()}
+    return {
+        name: (value, np.hypot(errors[name], _rounding(name, estimate, net.widths, float(np.finfo(dtype).eps))))
+        for name, value in estimate.items()
+    }
+
+
+def _rounding(name: str, found: dict[str, np.ndarray], widths: tuple[int, ...], eps: float) -> np.ndarray:
+    # What rounding in the networks' dtype may leave of differences, also where draws do not differ.
+    K, Theta = (np.abs(found[one]).reshape(len(widths) - 1, -1).max(axis=1) for one in ("K", "Theta"))
+    n = np.array(widths[:-1], float)
+    size = {"K": K, "Theta": Theta, "V": n * K**2, "D": n * K * Theta, "F": n * K * Theta}.get(name, n * Theta**2)
+    return (_ROUNDINGS * eps * size).reshape(-1, *(1,) * (found[name].ndim - 1))
 
 
 def _with_more_outputs(net: Network) -> Network:
     last = net.blocks[-1]
     if not isinstance(last, Dense) or last.width >= _OUTPUTS:
         return net
-    hyper = {name: getattr(last, name) for name in ("C_b", "C_W", "lambda_b", "lambda_W")}
-    return Network(net.inputs, [*net.blocks[:-1], Dense(_OUTPUTS, **hyper)])
+    return Network(net.inputs, [*net.blocks[:-1], last.resized(_OUTPUTS)])
 
 
 @functools.partial(jax.jit, static_argnums=5)

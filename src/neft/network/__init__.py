@@ -19,3 +19,5 @@ from ._runs import along as along
 from ._runs import segments as segments
 from ._stage import Stage as Stage
 from ._stage import multiplied as multiplied
+from ._widened import hidden_widths as hidden_widths
+from ._widened import widened as widened

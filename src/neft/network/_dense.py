@@ -62,6 +62,10 @@ class Dense(Block):
         Theta = lambda_b + lambda_W * stage.c + C_W * stage.mean_theta
         return shifted(scaled(stage, C_W, Theta), C_b, Theta)
 
+    def resized(self, width: int) -> "Dense":
+        """The same block with another number of outputs."""
+        return Dense(width, C_b=self.C_b, C_W=self.C_W, lambda_b=self.lambda_b, lambda_W=self.lambda_W)
+
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""
         numbers = {name: getattr(self, name) for name in ("C_b", "C_W", "lambda_b", "lambda_W")}

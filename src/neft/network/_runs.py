@@ -32,7 +32,7 @@ def segments(blocks: Sequence[Block]) -> list[Segment]:
 def _sizeless(block: Block) -> Block:
     # Equal but for their widths, two blocks have the same program.
     if isinstance(block, Dense):
-        return Dense(1, C_b=block.C_b, C_W=block.C_W, lambda_b=block.lambda_b, lambda_W=block.lambda_W)
+        return block.resized(1)
     if isinstance(block, Residual):
         skip = _sizeless(block.skip) if isinstance(block.skip, Dense) else block.skip
         return Residual(*map(_sizeless, block.branch), skip=skip)

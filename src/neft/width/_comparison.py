@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, perceptron
+from ..network import Network, hidden_widths, plain, widened
 from ._deeper import strength
 from ._statistics import NAMES, statistics
 
@@ -118,9 +118,11 @@ def check(
     # The simulation is a sibling, not a part of the theory: it is only met here.
     from ..ensemble import estimate
 
-    net = perceptron(net, "simulations of tensors")
+    chain = plain(net)
+    net = net if chain is None else chain
     factors = _chosen(net, factors, own_width)
     nets = [_scaled(net, factor) for factor in factors]
+    exact = 1 if chain is None else 2  # layers at which the leading order is all there is
     key = jax.random.key(0) if key is None else key
     theory = statistics(net, x)
     estimates = []
@@ -133,7 +135,9 @@ def check(
         found = np.stack([e.tensors[name].mean for e in estimates])
         errors = np.stack([e.tensors[name].stderr for e in estimates])
         known[name] = getattr(theory, name)
-        fits = [_extrapolate(found[:, l], errors[:, l], factors, exact=own_width or l < 2) for l in range(net.depth)]
+        fits = [
+            _extrapolate(found[:, l], errors[:, l], factors, exact=own_width or l < exact) for l in range(net.depth)
+        ]
         simulation[name], stderr[name] = (np.array(column) for column in zip(*fits))
         tolerance = _TOLERANCE[known[name].ndim > 1] * max(np.abs(known[name]).max(), 1.0)
         z[name] = _scores(simulation[name] - known[name], stderr[name], tolerance)
@@ -145,7 +149,7 @@ def check(
         stderr=stderr,
         z=z,
         widths=net.widths,
-        activation=net.activation.name,
+        activation=", ".join(act.name for act in net.activations),
         draws=draws,
         factors=factors,
         next_order=_next_order(known, net.widths) if own_width else None,
@@ -153,7 +157,7 @@ def check(
     )
 
 
-def _chosen(net: MLP, factors: Any, own_width: bool) -> tuple[float, ...]:
+def _chosen(net: Network, factors: Any, own_width: bool) -> tuple[float, ...]:
     if own_width:
         if factors is not None:
             raise ValueError(f"factors is {factors!r}, but own_width draws the network as it is, so give one of them.")
@@ -190,9 +194,9 @@ def _of_single_inputs(value: np.ndarray) -> np.ndarray:
     return np.einsum("laa->la" if value.ndim == 3 else "laaaa->la", value)
 
 
-def _factors(net: MLP) -> tuple[float, ...]:
-    hidden = net.widths[1:-1]
-    if net.depth <= 2:
+def _factors(net: Network) -> tuple[float, ...]:
+    hidden = hidden_widths(net)
+    if net.depth <= 2 and plain(net) is not None:
         # Exact at any width, so one is enough.
         return (min(1.0, NARROWEST / hidden[0]),) if hidden else (1.0,)
     common = math.gcd(*hidden)
@@ -201,12 +205,11 @@ def _factors(net: MLP) -> tuple[float, ...]:
     return tuple(multiple * smallest / common for multiple in MULTIPLES)
 
 
-def _scaled(net: MLP, factor: float) -> MLP:
-    hidden = [factor * n for n in net.widths[1:-1]]
+def _scaled(net: Network, factor: float) -> Network:
+    hidden = [factor * n for n in hidden_widths(net)]
     if any(abs(n - round(n)) > 1e-9 * n or round(n) < 1 for n in hidden):
         raise ValueError(f"each of factors must give whole hidden widths, but {factor:g} gives {hidden}.")
-    widths = (net.widths[0], *map(round, hidden), net.widths[-1])
-    return MLP(widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=net.lambda_W)
+    return widened(net, factor)
 
 
 def _extrapolate(
