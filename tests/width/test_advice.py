@@ -1,4 +1,3 @@
-import dataclasses
 import math
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def shares_in_theory(net, x):
         lambda_b, lambda_W = (
             tuple(value if i == l else 0.0 for i, value in enumerate(values)) for values in (net.lambda_b, net.lambda_W)
         )
-        only = dataclasses.replace(net, lambda_b=lambda_b, lambda_W=lambda_W)
+        only = net.replace(lambda_b=lambda_b, lambda_W=lambda_W)
         found.append(statistics(only, x).Theta[-1])
     return np.array(found)
 

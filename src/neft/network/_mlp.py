@@ -92,6 +92,15 @@ class MLP(Network):
         """(n_0, …, n_L)."""
         return (self.inputs, *(block.width for block in self.blocks[::2]))  # type: ignore[attr-defined]
 
+    def replace(self, **changes: Any) -> "MLP":
+        """The network with other widths, another activation or other hyperparameters.
+
+        >>> MLP((3, 8, 2)).replace(C_W=2.0).C_W
+        (2.0, 2.0)
+        """
+        own = {name: getattr(self, name) for name in ("widths", "activation", *HYPER)}
+        return MLP(**(own | changes))
+
     def parameter_count(self) -> int:
         """Number of weights and biases.
 
