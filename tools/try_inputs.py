@@ -774,6 +774,7 @@ LONG = {("claims.check", "ids"), ("report.write", "sections")}
 
 SERVING = {
     "along",
+    "fans",
     "hidden_widths",
     "infinite_width",
     "multiplied",

@@ -3,6 +3,7 @@
 from ._block import Averages as Averages
 from ._block import Block as Block
 from ._block import Means as Means
+from ._chain import fans as fans
 from ._chain import passed as passed
 from ._dense import Dense as Dense
 from ._dense import Layer as Layer

@@ -16,10 +16,11 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP, Dense, Network, Nonlinearity, infinite_width, plain
+from ..network import MLP, Network, infinite_width, plain
 from . import _many_inputs
 from ._moments import averages
 from ._one_input import Rates, Tensors, first_layer, flow, next_layer, present
+from ._through_blocks import NoRecursion, through_blocks
 
 MOST_INPUTS = 32
 """Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
@@ -112,7 +113,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
         tensors={name: found.get(name) for name in NAMES if name in asked},
         widths=net.widths,
         activation=net.activation.name,
-        reason=_reason(net.activation) if set(NAMES) - set(exist) else None,
+        reason=_reason((net.activation,)),
         made=Made.by(
             "neft.width.statistics",
             specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
@@ -127,9 +128,16 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
     K, Theta = infinite_width(net, np.atleast_2d(x), slopes=not jumps)
     found = {"K": K, "Theta": None if jumps else Theta}
     shaped = {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
+    reason = f"{jumps[0]} itself jumps" if jumps else "it has no recursion for several inputs yet"
+    if x.ndim == 1 and not jumps and asked - {"K", "Theta"}:
+        try:
+            names, layers = through_blocks(net, x)
+            more = {name: np.array([float(getattr(layer, name)) for layer in layers]) for name in names}
+            shaped |= {name: value for name, value in more.items() if name not in shaped}
+            reason = _reason(net.activations)
+        except NoRecursion as none:
+            reason = str(none)
     _check_finite(shaped)
-    other = next(block for block in net.blocks if not isinstance(block, Dense | Nonlinearity))
-    reason = f"{jumps[0]} itself jumps" if jumps else f"{type(other).__name__} has no recursion of it yet"
     return Statistics(
         tensors={name: shaped.get(name) for name in NAMES if name in asked},
         widths=net.widths,
@@ -227,8 +235,11 @@ def _compiled(act: Activation):
     return jax.jit(functools.partial(flow, act))
 
 
-def _reason(act: Activation) -> str:
-    kink = min(act.kinks, key=lambda k: k.order)
+def _reason(acts: Sequence[Activation]) -> str | None:
+    kinks = [kink for act in acts for kink in act.kinks if kink.order < 2]
+    if not kinks:
+        return None
+    kink = min(kinks, key=lambda k: k.order)
     what = "its derivatives hold deltas" if kink.order == 0 else "it holds the square of a delta"
     return f"derivative {kink.order} of the activation jumps at {kink.position:g}, so {what}"
 

@@ -1,0 +1,83 @@
+"""Tensors at order 1/width of networks made of blocks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from neft import MLP, Dense, Network, Residual, RMSNorm
+from neft.ensemble import _general
+from neft.width import AbsentTensor, statistics
+
+X = np.array([1.0, -0.5, 0.8])
+HYPER = [
+    dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
+    for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
+]
+
+
+def stream(act, skip, factor=1):
+    """A stream of width 8 with two blocks of inner width 16, and a readout."""
+    block = Residual(Dense(16 * factor, **HYPER[1]), act, Dense(8 * factor, **HYPER[2]), skip=skip)
+    return Network(3, [Dense(8 * factor, **HYPER[0]), block, block, act, Dense(2, **HYPER[3])])
+
+
+@pytest.mark.parametrize("act", ["tanh", pytest.param("relu", marks=pytest.mark.slow), jnp.tanh])
+def test_without_a_skip_a_block_is_two_plain_layers(act):
+    found = statistics(stream(act, 0.0), X)
+    layers = [Dense(8, **HYPER[0])]
+    for _ in range(2):
+        layers += [Dense(16, **HYPER[1]), act, Dense(8, **HYPER[2])]
+    plain = statistics(Network(3, [*layers, act, Dense(2, **HYPER[3])]), X)
+    for name, value in plain.tensors.items():
+        if value is None:
+            assert found.tensors[name] is None and name in "RSTU"
+            continue
+        # Layers 1, 3, 5, 6; those of a stream are in units of its width, not of the inner one.
+        units = np.array([1.0, 1.0, 1.0, 1.0]) if name in ("K", "Theta") else np.array([1.0, 0.5, 0.5, 1.0])
+        np.testing.assert_allclose(found.tensors[name], units * value[[0, 2, 4, 5]], rtol=1e-11, atol=1e-12)
+
+
+def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
+    net = Network(3, [Dense(8, **HYPER[0]), "tanh", Dense(6, **HYPER[1]), "tanh", Dense(2, **HYPER[2])])
+    from neft.width._through_blocks import through_blocks
+
+    plain = MLP((3, 8, 6, 2), "tanh", **{name: [h[name] for h in HYPER[:3]] for name in HYPER[0]})
+    wanted = statistics(plain, X)
+    with jax.enable_x64(True):
+        names, layers = through_blocks(net, X)
+    assert set(names) == set(wanted.tensors)
+    for name in names:
+        np.testing.assert_allclose(
+            [getattr(layer, name) for layer in layers], wanted.tensors[name], rtol=1e-12, atol=1e-14
+        )
+
+
+def test_what_has_no_recursion_names_the_block():
+    for blocks, words in (
+        ([Dense(4), Residual("tanh", Dense(4)), Dense(1)], "Residual has no recursion"),
+        ([Dense(4), RMSNorm(), "tanh", Dense(1)], "RMSNorm has no recursion"),
+    ):
+        with pytest.raises(AbsentTensor, match=words):
+            _ = statistics(Network(3, blocks), X).V
+    with pytest.raises(AbsentTensor, match="several inputs"):
+        _ = statistics(stream("tanh", 0.8), np.stack([X, -X])).V
+
+
+@pytest.mark.slow
+def test_streams_agree_with_drawn_networks():
+    factors = (1, 2, 4)
+    drawn = [
+        _general.general(stream("relu", 0.8, f), X[None], 24_000 // f, jax.random.key(f), np.dtype(np.float32))
+        for f in factors
+    ]
+    weights = np.linalg.inv(np.vander(1 / np.array(factors, float), increasing=True))[0]
+    theory = statistics(stream("relu", 0.8), X)
+    sharp = []
+    for name in ("K", "Theta", "V", "A", "B", "D", "F"):
+        value = sum(w * one[name][0].reshape(4) for w, one in zip(weights, drawn))
+        error = np.sqrt(sum((w * one[name][1].reshape(4)) ** 2 for w, one in zip(weights, drawn)))
+        assert (np.abs(value - theory.tensors[name])[1:] < 5 * error[1:]).all(), name
+        sharp.append((np.abs(theory.tensors[name]) / error)[1:].max() > 10)
+    # V and D are too noisy for a verdict of their own.
+    assert sum(sharp) >= 5
