@@ -23,7 +23,9 @@ dataclasses with ``save`` and ``to_dict``; :func:`neft.load` reads them back.
 
 def _names(module: ModuleType) -> dict[str, Any]:
     found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    return {name: value for name, value in found.items() if not inspect.ismodule(value)}
+    # What stands at the front too is described there.
+    twice = {name for name, value in found.items() if module is not neft and getattr(neft, name, None) is value}
+    return {name: value for name, value in found.items() if not inspect.ismodule(value) and name not in twice}
 
 
 def page(name: str) -> str:

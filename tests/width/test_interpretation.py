@@ -101,10 +101,10 @@ def test_what_does_not_exist_is_none():
 
 
 @pytest.mark.slow
-def test_an_activation_that_jumps_has_a_coupling_only():
+def test_an_activation_that_jumps_has_a_coupling_and_a_shift_of_its_variance():
     step = neft.activation(jnp.sign, name="sign", kinks=[(0.0, 0, 2.0)])
     jumping = interpret(statistics(MLP((3, 9, 9, 1), step), X), activation=step)
-    assert {name for name, sizes in jumping.sizes.items() if sizes is not None} == {"V"}
+    assert {name for name, sizes in jumping.sizes.items() if sizes is not None} == {"V", "K1"}
 
 
 @pytest.mark.parametrize(

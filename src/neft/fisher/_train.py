@@ -34,7 +34,8 @@ class Curves(Result):
 
     Attributes:
         optimizer, learning_rate, schedule, inputs, batch_norm, batch, l2, seed: what was run.
-        widths, activation: of the network.
+        widths: of the network.
+        activation: of the network.
         epochs: how many epochs were done at each point; `steps` the same in steps.
         train_cost, validation_cost: cross-entropy plus ½·L2·|W|².
         train_accuracy, validation_accuracy: shares of right answers.
