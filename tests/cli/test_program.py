@@ -66,7 +66,7 @@ def test_every_command_shows_an_example(neft, command):
         ("network --lambda-W nan", "lambda_W is nan"),
         ("network --draws 1", "draws is 1"),
         ("network --plot a.gif", "must end in .svg or .png or .pdf"),
-        ("network --out a.txt", "must end in .json or .npz"),
+        ("network --out a.txt", "must end in .toml or .json or .npz"),
         ("network --out no/such/folder/a.json", "is not a folder"),
         ("data nothing", "nothing"),
         ("data fashion-mnist --split valid", "split is 'valid'"),

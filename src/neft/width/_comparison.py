@@ -112,6 +112,7 @@ def check(
         own_width: whether to draw the network as it is instead, without extrapolation.
         dtype: of the simulated networks, by default that of x.
 
+    >>> from neft import MLP
     >>> check(MLP(widths=(3, 6, 2), activation="relu"), [1.0, 0.5, 0.2], draws=512, factors=(1,)).agrees
     True
     """
