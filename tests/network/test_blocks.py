@@ -10,7 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, activation
-from neft.network import Block, Nonlinearity, multiplied, plain
+from neft.network import Block, Nonlinearity, Stage, multiplied, plain
 from neft.width import AbsentTensor, kernel, pair_kernel, statistics
 
 X = np.array([[0.9, -0.4, 1.2], [0.3, 1.1, -0.8], [-0.5, 0.3, 0.8]])
@@ -70,6 +70,57 @@ def test_all_engines_agree(name):
     assert single.K.shape == (net.depth,)
     with pytest.raises(AbsentTensor, match="V does not exist"):
         _ = single.V
+
+
+def averaged(f, K1, K2, c):
+    """⟨f(z₁, z₂)⟩ by a product of Gauss-Hermite rules, which is exact to 1e-12 for what is asked here."""
+    x, w = np.polynomial.hermite_e.hermegauss(120)
+    w = w / w.sum()
+    z1 = np.sqrt(K1) * x[:, None]
+    z2 = c / np.sqrt(K1) * x[:, None] + np.sqrt(K2 - c * c / K1) * x[None, :]
+    return float((w[:, None] * w[None, :] * f(z1, z2)).sum())
+
+
+def test_a_trained_gain_before_an_activation_and_before_weights():
+    # By hand: Dense, RMSNorm with a gain, tanh, LayerNorm with gain and bias, Dense.
+    C, gain, second, bias, epsilon = 1.3, 0.7, 0.4, 0.3, 0.05
+    norm = LayerNorm(lambda_gain=second, lambda_bias=bias, epsilon=epsilon)
+    blocks = [
+        Dense(4, C_W=C),
+        RMSNorm(lambda_gain=gain, epsilon=epsilon),
+        "tanh",
+        norm,
+        Dense(1, C_W=0.9, lambda_W=0.6),
+    ]
+    (K1, c), (_, K2) = C * X[:2] @ X[:2].T / 3
+    sizes = np.sqrt((K1 + epsilon) * (K2 + epsilon))
+    first = (1 + c / C) / sizes
+    K1, K2, c = K1 / (K1 + epsilon), K2 / (K2 + epsilon), c / sizes
+    slope = lambda z: 1 / np.cosh(z) ** 2  # noqa: E731
+    Theta = first * averaged(lambda a, b: slope(a) * slope(b), K1, K2, c)
+    Theta += gain * averaged(lambda a, b: a * slope(a) * b * slope(b), K1, K2, c)
+    # tanh has no mean, so LayerNorm divides only.
+    square = averaged(lambda a, b: np.tanh(a) * np.tanh(b), K1, K2, c)
+    own = [averaged(lambda a, _: np.tanh(a) ** 2, K, K, 0.0) for K in (K1, K2)]
+    sizes = np.sqrt((own[0] + epsilon) * (own[1] + epsilon))
+    square, Theta = square / sizes, Theta / sizes + bias + second * square / sizes
+    wanted = 1 + 0.6 * square + 0.9 * Theta
+    assert kernel(Network(3, blocks), X[:2]).Theta[0, 1] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_product_of_stages_keeps_its_digits():
+    one, two = Stage.of_inputs(X[0], X[0] + 1e-7 * X[1]), Stage.of_inputs(X[1], X[1] + 1e-7 * X[2])
+    one, two = one.replace(Theta=np.float64(2.0)), two.replace(Theta=np.float64(5.0))
+    found = multiplied(one, two)
+    assert found.Theta == pytest.approx(2 * two.c + 5 * one.c, rel=1e-14)
+    with mpmath.workdps(50):
+        both = []
+        for a, b in ((X[0], X[0] + 1e-7 * X[1]), (X[1], X[1] + 1e-7 * X[2])):
+            a, b = mpmath.matrix(a), mpmath.matrix(b)
+            both.append(tuple((u.T * v)[0] / 3 for u, v in ((a, a), (b, b), (a, b))))
+        (K1, K2, c), (L1, L2, d) = both
+        wanted = mpmath.sqrt(K1 * L1 * K2 * L2) - c * d
+        assert found.gap == pytest.approx(float(wanted), rel=1e-7) and 0 < float(wanted) < 1e-12
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-8])

@@ -38,6 +38,27 @@ def test_without_a_skip_a_block_is_two_plain_layers(act):
         np.testing.assert_allclose(found.tensors[name], units * value[[0, 2, 4, 5]], rtol=1e-11, atol=1e-12)
 
 
+def test_a_block_whose_branch_is_still_scales_what_was_there():
+    # z' = γz + b: every H has γ², every dH γ³, every ddH γ⁴, so each tensor of two neurons has γ⁴.
+    moving = Residual(Dense(16, **HYPER[1]), "tanh", Dense(8, **HYPER[2]), skip=0.8)
+    still = Residual(Dense(16, **HYPER[1]), "tanh", Dense(8, C_b=0.3, C_W=0.0, lambda_b=0.7, lambda_W=0.0), skip=0.6)
+    found = statistics(Network(3, [Dense(8, **HYPER[0]), moving, still]), X)
+    plus = {"K": 0.3, "Theta": 0.7}
+    for name, value in found.tensors.items():
+        power = 2 if name in ("K", "Theta", "K1", "Theta1") else 4
+        assert value[2] == pytest.approx(0.6**power * value[1] + plus.get(name, 0.0), rel=1e-12), name
+        assert abs(value[1]) > 1e-3 or name == "D"
+
+
+def test_the_vertex_of_a_linear_stream_is_that_of_wicks_theorem():
+    # Given z the branch is W²W¹z: its variance C₁C₂|z|²/n fluctuates by 2/n_a, and |z|²/n by 2/n.
+    n, inner, skip, c, K = 8, 16, 0.8, 1.3 * 0.9, 1.2 * float(X @ X) / 3
+    block = Residual(Dense(inner, C_W=1.3), "linear", Dense(n, C_W=0.9), skip=skip)
+    found = statistics(Network(3, [Dense(n, C_W=1.2), block, Dense(1)]), X)
+    wanted = K**2 * (4 * skip**2 * c + 2 * c**2 * (1 + n / inner))
+    assert found.V[1] == pytest.approx(wanted, rel=1e-12)
+
+
 def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
     net = Network(3, [Dense(8, **HYPER[0]), "tanh", Dense(6, **HYPER[1]), "tanh", Dense(2, **HYPER[2])])
     from neft.width._through_blocks import through_blocks
