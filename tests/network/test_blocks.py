@@ -120,7 +120,7 @@ def test_a_product_of_stages_keeps_its_digits():
             both.append(tuple((u.T * v)[0] / 3 for u, v in ((a, a), (b, b), (a, b))))
         (K1, K2, c), (L1, L2, d) = both
         wanted = mpmath.sqrt(K1 * L1 * K2 * L2) - c * d
-        assert found.gap == pytest.approx(float(wanted), rel=1e-7) and 0 < float(wanted) < 1e-12
+        assert found.gap == pytest.approx(float(wanted), rel=1e-7, abs=0) and 0 < float(wanted) < 1e-12
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-8])
