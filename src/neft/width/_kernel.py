@@ -110,7 +110,7 @@ class _Job:
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
         self.segments = segments(net.blocks)
         self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
-        self.counts = _counts(net, self.segments)
+        self.counts = _counts(self.segments)
         self.reaches = self._reaches() if self.expanded else ((0, 1.0),)
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
@@ -333,7 +333,7 @@ def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
     return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)
 
 
-def _counts(net: Network, parts: Any) -> list[int]:
+def _counts(parts: Any) -> list[int]:
     # How many activations each segment asks for.
     class Counting:
         count = 0

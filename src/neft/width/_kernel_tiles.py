@@ -98,7 +98,7 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
     return along(later, cast(step(*first, stage)), step, first=False)
 
 
-@functools.partial(jax.jit)
+@jax.jit
 def line(parts: Parts, x: Array, others: Array) -> tuple[Array, Array]:
     """K and Θ of one input x paired with others, with correlations from differences of inputs.
 
