@@ -36,9 +36,12 @@ test: setup  ## lint, type check and the quick tests
 test-quick: setup
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations 15
 
-# Simulations, which most of them are, take five times as long where the compiler was asked for less (conftest.py).
+# Simulations, which most of them are, take five times as long where the compiler is asked for nothing (conftest.py).
+# Every function is held to its annotations here: in the quick tests, where that takes a seventh of the time, callers of
+# the public ones are.
 test-slow: setup  ## the tests that take minutes
-	XLA_FLAGS= $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations 15
+	NEFT_XLA_LEVEL=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup --durations 15 \
+	  --jaxtyping-packages=neft,helpers.typechecker
 
 lint: setup
 	@$(BIN)/ruff check --quiet .

@@ -15,6 +15,9 @@ from neft.gaussian import Powers, moment, pair, products
 from neft.width import kernel, statistics
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.fixture
 def unhinted(monkeypatch):
     """The library as its users run it: no annotation is checked before ours."""
@@ -24,16 +27,16 @@ def unhinted(monkeypatch):
 @pytest.mark.parametrize(
     ("f", "kinks"),
     [
-        (lambda z: jnp.abs(z - 1), [(1, 1, 2)]),
+        pytest.param(lambda z: jnp.abs(z - 1), [(1, 1, 2)], marks=SLOW),
         (lambda z: jnp.maximum(z - 2, 0), [(2, 1, 1)]),
-        (lambda z: 1e-7 * jnp.maximum(z, 0), [(0, 1, 1e-7)]),
-        (lambda z: 1e7 * jnp.abs(z + 1 / 3), [(-1 / 3, 1, 2e7)]),
+        pytest.param(lambda z: 1e-7 * jnp.maximum(z, 0), [(0, 1, 1e-7)], marks=SLOW),
+        pytest.param(lambda z: 1e7 * jnp.abs(z + 1 / 3), [(-1 / 3, 1, 2e7)], marks=SLOW),
         (lambda z: jnp.clip(1000 * z, -1, 1), [(-0.001, 1, 1000), (0.001, 1, -1000)]),
-        (jax.nn.relu6, [(0, 1, 1), (6, 1, -1)]),
-        (jax.nn.hard_swish, [(-3, 1, -0.5), (3, 1, -0.5)]),
-        (jax.nn.sparse_plus, [(-1, 2, 0.5), (1, 2, -0.5)]),
+        pytest.param(jax.nn.relu6, [(0, 1, 1), (6, 1, -1)], marks=SLOW),
+        pytest.param(jax.nn.hard_swish, [(-3, 1, -0.5), (3, 1, -0.5)], marks=SLOW),
+        pytest.param(jax.nn.sparse_plus, [(-1, 2, 0.5), (1, 2, -0.5)], marks=SLOW),
         (jax.nn.soft_sign, [(0, 2, -4)]),
-        (jax.nn.celu, [(0, 2, -1)]),
+        pytest.param(jax.nn.celu, [(0, 2, -1)], marks=SLOW),
         (lambda z: jnp.exp(z) + jnp.abs(z - 0.3) ** 3, [(0.3, 3, 12)]),
         (lambda z: jnp.sin(9 * z) + jnp.where(z > 1.5, 0.01, 0.0), [(1.5, 0, 0.01)]),
         (lambda z: jnp.tanh(z) + 1e-4 * jnp.maximum(z + 20, 0), [(-20, 1, 1e-4)]),
@@ -49,7 +52,7 @@ def test_kinks_that_nobody_declares_are_found(f, kinks):
 SMOOTH = [name for name in NAMES if not activation(name).kinks]
 
 
-@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("unit", [pytest.param(0.01, marks=SLOW), pytest.param(1.0, marks=SLOW), 100.0])
 @pytest.mark.parametrize("name", one_of_each(SMOOTH))
 def test_smooth_functions_have_none(name, unit):
     act = activation(name)
@@ -59,13 +62,13 @@ def test_smooth_functions_have_none(name, unit):
 @pytest.mark.parametrize(
     "f",
     [
-        lambda z: jnp.log(1 + jnp.exp(z)),
-        lambda z: z / (1 + jnp.exp(-z)),
-        lambda z: 0.5 * z * (1 + jax.scipy.special.erf(z / math.sqrt(2))),
+        pytest.param(lambda z: jnp.log(1 + jnp.exp(z)), marks=SLOW),
+        pytest.param(lambda z: z / (1 + jnp.exp(-z)), marks=SLOW),
+        pytest.param(lambda z: 0.5 * z * (1 + jax.scipy.special.erf(z / math.sqrt(2))), marks=SLOW),
         lambda z: jnp.maximum(z, 0) + jnp.log1p(jnp.exp(-jnp.abs(z))),
         lambda z: jnp.where(z == 0, 1.0, (jnp.exp(z) - 1) / jnp.where(z == 0, 1.0, z)),
         lambda z: jnp.tanh(1e6 * z),
-        lambda z: jnp.exp(z**2),
+        pytest.param(lambda z: jnp.exp(z**2), marks=SLOW),
     ],
     ids=["softplus", "silu", "gelu", "stable softplus", "guarded", "steep", "growing"],
 )
@@ -200,7 +203,7 @@ def test_a_named_activation_takes_no_options(options):
     ("f", "words"),
     [
         (lambda z: jax.lax.stop_gradient(jnp.tanh(z)), "it changes by"),
-        (lambda z: z * jax.lax.stop_gradient(jax.nn.sigmoid(z)), "it changes by"),
+        pytest.param(lambda z: z * jax.lax.stop_gradient(jax.nn.sigmoid(z)), "it changes by", marks=SLOW),
         (lambda z: z + jax.lax.stop_gradient(jnp.round(z) - z), "it changes by 0, where its derivative says 0.49"),
         (lambda z: jnp.tanh(z) + jax.lax.stop_gradient(jnp.sign(z) - jnp.tanh(z)), "it changes by 0"),
     ],
@@ -262,10 +265,10 @@ def test_siren_is_exact_by_name_and_as_one_s_own_function():
 @pytest.mark.parametrize(
     "f",
     [
-        lambda z: jnp.sin(50 * z) + jnp.exp(-(((z - 9.9) / 0.09) ** 2)),
+        pytest.param(lambda z: jnp.sin(50 * z) + jnp.exp(-(((z - 9.9) / 0.09) ** 2)), marks=SLOW),
         lambda z: jnp.sin(30 * z) + 1e-6 * z,
         lambda z: jnp.sin(z) + jnp.sin(math.sqrt(2) * z),
-        lambda z: z + jnp.sin(30 * z) ** 2 / 30,
+        pytest.param(lambda z: z + jnp.sin(30 * z) ** 2 / 30, marks=SLOW),
     ],
     ids=["with a bump", "with a slope", "two periods", "snake"],
 )
@@ -284,7 +287,10 @@ def test_a_periodic_function_of_many_harmonics_has_the_averages_of_its_panels():
         np.testing.assert_allclose(found, other, atol=1e-11)
 
 
-@pytest.mark.parametrize("average", [lambda f: moment(f, Powers(s=2), 1.6), lambda f: pair(f, 1.6, 1.6, 0.5)])
+@pytest.mark.parametrize(
+    "average",
+    [lambda f: moment(f, Powers(s=2), 1.6), pytest.param(lambda f: pair(f, 1.6, 1.6, 0.5), marks=SLOW)],
+)
 def test_an_average_that_does_not_exist_is_refused(average):
     growing = activation(lambda z: jnp.exp(z**2 / 2), name="growing")
     with one_sentence("growing", "does not exist"):

@@ -14,7 +14,7 @@ from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
-@pytest.mark.parametrize("name", one_of_each(quick=["tanh", "relu"]))
+@pytest.mark.parametrize("name", one_of_each(quick=["tanh"]))
 @pytest.mark.parametrize("order", [0, 1])
 def test_pairs_agree_with_50_digits(name, order):
     rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]
@@ -28,9 +28,9 @@ def _square(order):
 
 
 OWN = {
-    "relu": activation(lambda z: jnp.where(z > 0, z, 0.0), name="own relu", kinks=(0.0,)),
-    "erf": activation(lambda z: lax.erf(z), name="own erf"),
-    "gelu": activation(lambda z: z * lax.erfc(-z / np.sqrt(2)) / 2, name="own gelu"),
+    "relu": lambda z: jnp.where(z > 0, z, 0.0),
+    "erf": lambda z: lax.erf(z),
+    "gelu": lambda z: z * lax.erfc(-z / np.sqrt(2)) / 2,
 }
 
 
@@ -58,9 +58,7 @@ def test_kernels_and_lists_of_pairs_are_the_same_numbers(name):
     assert np.linalg.eigvalsh(kernel)[0] > -1e-10
 
 
-@pytest.mark.parametrize(
-    "name", one_of_each(["tanh", "softplus", "gelu", "sin", "hard_tanh"], quick=["tanh", "hard_tanh"])
-)
+@pytest.mark.parametrize("name", one_of_each(["tanh", "softplus", "gelu", "sin", "hard_tanh"], quick=["hard_tanh"]))
 def test_the_derivative_in_the_covariance_is_the_average_of_derivatives(name):
     # Price's theorem, which none of the code for tanh, softplus and hard tanh uses.
     K1, K2, rho, step = 1.3, 0.6, 0.4, 1e-3
@@ -77,7 +75,7 @@ def test_independent_variables_factorize(name):
 
 
 @given(st.sampled_from(["tanh", "relu"]), st.floats(0.01, 20.0), st.floats(-1, 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_cauchy_schwarz_bound_holds(name, K, rho):
     bound = float(moment(name, Powers(s=2), K))
     assert abs(float(pair(name, K, K, rho))) <= bound * (1 + 1e-12)
@@ -156,7 +154,7 @@ def test_blocks_of_nodes_and_of_pairs_change_nothing(monkeypatch):
 
 
 def test_results_may_be_written_to():
-    for name in ("relu", "tanh"):
+    for name in ("relu", "sin"):
         pair(name, np.ones(2), 1.0, 0.5)[0] = 0.0
 
 

@@ -14,7 +14,6 @@ from neft.width import check
 
 X = np.array([1.0, -0.5, 0.8])
 HYPER = {"C_b": 0.2, "C_W": 1.3, "lambda_b": 0.3, "lambda_W": 0.7}
-ACTIVATIONS = ("tanh", "silu", "gelu", "sin", "elu(1)", "hard_tanh", "relu")
 
 
 def _slow(names):
@@ -46,11 +45,12 @@ def test_the_transport_terms_agree_with_simulation():
     _agrees_and_is_resolved(found, (1, 2))
 
 
+# silu and sin, whose recursions are those of gelu and tanh, are checked through two layers.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("name", ["tanh", "gelu", "elu(1)", "hard_tanh", "relu"])
 def test_four_layers_of_unequal_widths_agree_with_simulation(name):
     # The third layer of a deeper network is that of a network of three layers.
-    draws = 50_000 if name in ("relu", "silu") else 25_000
+    draws = 50_000 if name == "relu" else 25_000
     found = check(MLP((3, 8, 6, 9, 2), name, **HYPER), X, draws=draws, key=jax.random.key(2), dtype=np.float32)
     _agrees_and_is_resolved(found, (1, 2, 3))
 

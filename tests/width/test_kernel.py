@@ -279,7 +279,7 @@ def test_a_pair_has_the_type_of_its_inputs_with_sixty_four_bits_on_or_off(on):
     net, x = MLP(widths=(3, 8, 2), activation="silu", C_b=0.2), np.array([[0.5, -1.0, 2.0], [1.0, 0.3, 0.7]])
     wanted = kernel(net, x).Theta[0, 1]
     with jax.enable_x64(on):
-        found = pair_kernel(net, *jnp.asarray(x, jnp.float32), terms=24).Theta
+        found = jax.jit(lambda a, b: pair_kernel(net, a, b, terms=24).Theta)(*jnp.asarray(x, jnp.float32))
     assert found.dtype == np.float32 and float(found) == pytest.approx(float(wanted), rel=1e-5)
 
 

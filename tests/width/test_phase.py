@@ -73,6 +73,7 @@ def test_a_map_that_falls_is_followed():
     assert (found.parallel < 0).all()
 
 
+@pytest.mark.slow
 def test_a_map_that_leaves_what_is_resolved_is_unsettled():
     found = phase(jnp.sin, [1.0, 1e6], 1.0)
     assert names(found) == [["ordered"], ["unsettled"]]
