@@ -18,8 +18,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 # Most of what quick tests take is the compiler's. Answers are the same to rounding. Simulations want some optimization:
-# at level 1 they are as fast as at the compiler's own, and it takes half the time. A flag that it does not know ends the
-# process, and from 0.11 on it does not know the second one.
+# at level 1 they are as fast as at the compiler's own, and compiling takes half the time. A flag that it does not know
+# ends the process, and from 0.11 on it does not know the second one.
 _FLAGS = [f"--xla_backend_optimization_level={os.environ.get('NEFT_XLA_LEVEL', '0')}"]
 if metadata.version("jaxlib").startswith("0.10."):
     _FLAGS.append("--xla_cpu_use_fusion_emitters=false")

@@ -14,7 +14,6 @@ from neft import MLP, Kink, activation
 from neft.gaussian import Powers, moment, pair, products
 from neft.width import kernel, statistics
 
-
 SLOW = pytest.mark.slow
 
 

@@ -49,9 +49,9 @@ def sizes(
 
     >>> import neft
     >>> data = neft.data.load("fashion-mnist", "test", preprocess="pool(4)+global", full=False)
-    >>> found = sizes([(data, data)], [2, 4], epochs=1)
+    >>> found = sizes([(data, data)], [2, 4, 8], epochs=1)
     >>> found.features, found.loss.shape
-    ((4,), (1, 2))
+    ((4,), (1, 3))
     """
     pairs = list(data.values()) if isinstance(data, Mapping) else list(data)
     if not pairs or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
