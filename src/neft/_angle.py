@@ -4,7 +4,6 @@ derivatives that stay finite where the variables become multiples of each other.
 
 import functools
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ def angle(gap: Float[Array, "*shape"], total: Float[Array, "*shape"]) -> Float[A
     >>> float(angle(jnp.asarray(2.0), jnp.asarray(0.0))) == float(jnp.float32(math.pi))
     True
     """
-    return 2 * _quarter(jnp.sqrt(gap), jnp.sqrt(total), _divide_or_one)
+    return 2 * _quarter(jnp.sqrt(gap), jnp.sqrt(total))
 
 
 @angle.defjvp
@@ -56,31 +55,30 @@ def _inverse_sine(gap: Array, total: Array) -> Array:
 
 
 @jax.custom_jvp
-def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The angle of the point (x, y) with x > 0, in (-π/2, π/2).
+def arctan(ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """arctan of numbers in [-1, 1], such as the tangents y/(√(x² + y²) + x) of half the angle of a point with x ≥ 0.
 
-    >>> round(float(arctan2(jnp.asarray(-1.0), jnp.asarray(1.0))), 6)
+    >>> round(float(arctan(jnp.asarray(-1.0))), 6)
     -0.785398
     """
-    half = _quarter(jnp.abs(y), x, jnp.divide)
-    return jnp.where(y < 0, -half, half)
-
-
-@arctan2.defjvp
-def _arctan2_jvp(primals, tangents):
-    (y, x), (dy, dx) = primals, tangents
-    return arctan2(y, x), (x * dy - y * dx) / (x * x + y * y)
-
-
-def _quarter(y: Array, x: Array, divide: Callable[[Array, Array], Array]) -> Array:
-    # arctan(y/x) for y, x ≥ 0. A polynomial, because arc functions of the library are calls that do not vectorize.
-    y, x = jnp.broadcast_arrays(y, x)
-    ratio = divide(jnp.minimum(y, x), jnp.maximum(y, x))
+    # A polynomial, because arc functions of the library are calls that do not vectorize.
     square = ratio * ratio
     total, *rest = _coefficients(8 if square.dtype.itemsize < 8 else 18)
     for coefficient in rest:
         total = total * square + coefficient
-    first = ratio * total
+    return ratio * total
+
+
+@arctan.defjvp
+def _arctan_jvp(primals, tangents):
+    (ratio,), (change,) = primals, tangents
+    return arctan(ratio), change / (1 + ratio * ratio)
+
+
+def _quarter(y: Array, x: Array) -> Array:
+    # arctan(y/x) for y, x ≥ 0.
+    y, x = jnp.broadcast_arrays(y, x)
+    first = arctan(_divide_or_one(jnp.minimum(y, x), jnp.maximum(y, x)))
     return jnp.where(y > x, math.pi / 2 - first, first)
 
 
