@@ -352,8 +352,6 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             **layer,
             "weights": None,
         },
-        "fisher.BatchNormalized": lambda: {"net": t()["net"]},
-        "fisher.glorot": lambda: {"net": t()["net"], "key": t()["key"], "dtype": np.float32},
         "fisher.response": lambda: {
             "activation": "tanh",
             "output": None,
