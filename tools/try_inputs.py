@@ -399,6 +399,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "fisher.train": lambda: {
             "data": t()["data"],
             "test": t()["data"],
+            "net": None,
             "hidden": (2,),
             "activation": "relu",
             "batch_norm": False,
@@ -738,7 +739,17 @@ COMMANDS = {
     ),
     "train": (
         "--epochs 0",
-        ["--optimizer", "--learning-rate", "--schedule", "--hidden", "--inputs", "--points", "--batch", "--l2"],
+        [
+            "--optimizer",
+            "--learning-rate",
+            "--schedule",
+            "--network",
+            "--hidden",
+            "--inputs",
+            "--points",
+            "--batch",
+            "--l2",
+        ],
     ),
     "sweep": ("--out out", ["", "--workers", "--scheduler", "--format", "--timeout"]),
     "data": ("fashion-mnist --subset", ["", "--split", "--preprocess"]),

@@ -5,7 +5,6 @@ from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
 from ._block import Means as Means
-from ._block import Visit as Visit
 from ._chain import fans as fans
 from ._chain import passed as passed
 from ._dense import Dense as Dense
