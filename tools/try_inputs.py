@@ -190,6 +190,12 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "lambda_b": 1.0,
             "lambda_W": 1.0,
         },
+        "BatchNorm": lambda: {
+            "lambda_gain": 1.0,
+            "lambda_bias": 1.0,
+            "epsilon": 1e-5,
+            "moments": (np.ones(2), np.ones(2)),
+        },
         "MLP.init": lambda: {"self": t()["net"], "key": t()["key"], "dtype": None},
         "MLP.apply": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},
         "MLP.preactivations": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},

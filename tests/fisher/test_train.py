@@ -56,13 +56,12 @@ def test_any_network_is_trained():
 def test_a_residual_network_is_trained(tmp_path):
     branch = Residual(RMSNorm(lambda_gain=1.0), Dense(16), "gelu", Dense(8), skip=0.9)
     net = Network(49, [Dense(8), branch, branch, RMSNorm(), Dense(10)])
-    for optimizer in ("rngd", "adam"):
-        options = {"optimizer": optimizer, "net": net, "batch": 10, "learning_rate": 0.02}
-        curves, _ = train(SMALL, epochs=3, **options)
-        assert curves.train_cost[-1] < 0.7 * curves.train_cost[0] and not curves.batch_norm
-        train(SMALL, epochs=1, checkpoint=tmp_path / f"{optimizer}.npz", **options)
-        again = train(SMALL, epochs=3, checkpoint=tmp_path / f"{optimizer}.npz", **options).curves
-        np.testing.assert_array_equal(again.train_cost, curves.train_cost)
+    options = {"optimizer": "rngd", "net": net, "batch": 10, "learning_rate": 0.02}
+    curves, _ = train(SMALL, epochs=2, **options)
+    assert curves.train_cost[-1] < 0.7 * curves.train_cost[0] and not curves.batch_norm
+    train(SMALL, epochs=1, checkpoint=tmp_path / "run.npz", **options)
+    again = train(SMALL, epochs=2, checkpoint=tmp_path / "run.npz", **options).curves
+    np.testing.assert_array_equal(again.train_cost, curves.train_cost)
 
 
 @pytest.mark.parametrize(
