@@ -8,7 +8,7 @@ from helpers import one_sentence
 
 import neft
 from neft import BatchNorm, Dense, Network, Residual
-from neft.network import Moments, widened
+from neft.network import Block, Moments, widened
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(9, 3)) * [2.0, 1.0, 0.3] + 1
@@ -124,6 +124,40 @@ def test_an_entry_that_does_not_vary_becomes_its_bias():
     np.testing.assert_array_equal(jax.jit(norm.apply)(params, x), [[0.0, -1.0], [0.0, 1.0]])
     slope = jax.jit(jax.grad(lambda x: (norm.apply(params, x) ** 2).sum()))(x)
     assert np.isfinite(slope).all()
+
+
+class Pair(Block):
+    """A block of a user's own that is made of blocks."""
+
+    norm: BatchNorm
+    dense: Dense
+
+    def init(self, key, fan_in, *, dtype):
+        return self.dense.init(key, fan_in, dtype=dtype)
+
+    def apply(self, params, x):
+        return self.visited(params, x, lambda block, params, x: block.apply(params, x))
+
+    def visited(self, params, x, visit):
+        return visit(self.dense, params, visit(self.norm, (), x))
+
+    def rates(self, fan_in):
+        return self.dense.rates(fan_in)
+
+    def kernel(self, stage, average):
+        return self.dense.kernel(self.norm.kernel(stage, average), average)
+
+
+def test_blocks_inside_a_block_of_ones_own_are_visited():
+    net = Network(3, [Dense(4), Pair(BatchNorm(), Dense(5)), "relu", Dense(2)])
+    assert net.couples and net.widths == (3, 4, 5, 2)
+    params = jax.eval_shape(net.init, KEY)
+    moments = jax.eval_shape(net.moments, params, X.astype(np.float32))
+    assert [part.mean.shape for part in moments] == [(4,)]
+    seen = jax.eval_shape(lambda params: neft.fisher.capture(net, jnp.asarray(X, jnp.float32), params), params)
+    assert [x.shape for x in seen.inputs] == [(9, 3), (9, 4), (9, 5)]
+    with one_sentence("block Pair(", "no kernel at infinite width"):
+        net.check_kernel()
 
 
 def test_rates_records_and_widths():

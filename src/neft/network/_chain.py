@@ -62,7 +62,7 @@ def _facts_of(structure: Any, fan_in: int) -> tuple[int, bool]:
         key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, fan_in), jnp.float32)
         outputs, params = jax.eval_shape(run, key, x)
     except ValueError as error:
-        raise ValueError(f"block {block!r}: {error}") from None
+        raise ValueError(f"block {_line(block)}: {error}") from None
     return outputs.shape[-1], bool(jax.tree.leaves(params))
 
 
@@ -100,5 +100,10 @@ def passed(blocks: Sequence[Block], stage: Stage, average: Averages) -> Stage:
             stage = block.kernel(stage, average)
         except ValueError as error:
             text = str(error)
-            raise ValueError(text if text.startswith("block ") else f"block {block!r}: {text}") from None
+            raise ValueError(text if text.startswith("block ") else f"block {_line(block)}: {text}") from None
     return stage
+
+
+def _line(block: Block) -> str:
+    # Equinox writes a user's own block in several lines.
+    return " ".join(repr(block).split())
