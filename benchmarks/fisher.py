@@ -32,6 +32,7 @@ from measure import Peer, Ratio, Seconds, in_turns, one_core, peer, timed
 import neft
 from neft import fisher
 from neft._progress import track
+from neft.fisher._glorot import glorot
 from neft.fisher._optimizers import OPTIMIZERS, REFRESH_EVERY
 from neft.fisher._task import Task, prepared, split
 
@@ -128,7 +129,7 @@ def kfac(sets: tuple, rate: float, seed: int, **wanted: Any) -> contextlib.Abstr
     net = neft.MLP(widths=(784, *HIDDEN, sets[0].classes), activation="relu")
     weights = {
         f"{name}{l}": np.asarray(value)
-        for l, layer in enumerate(fisher.glorot(net, jax.random.key(seed)))
+        for l, layer in enumerate(glorot(net, jax.random.key(seed)))
         for name, value in layer._asdict().items()
     }
     every = {name: getattr(fisher.Settings(), name) for name in ("update_every", "refresh_every")}

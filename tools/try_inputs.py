@@ -190,6 +190,12 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "lambda_b": 1.0,
             "lambda_W": 1.0,
         },
+        "BatchNorm": lambda: {
+            "lambda_gain": 1.0,
+            "lambda_bias": 1.0,
+            "epsilon": 1e-5,
+            "moments": (np.ones(2), np.ones(2)),
+        },
         "MLP.init": lambda: {"self": t()["net"], "key": t()["key"], "dtype": None},
         "MLP.apply": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},
         "MLP.preactivations": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},
@@ -352,8 +358,6 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             **layer,
             "weights": None,
         },
-        "fisher.BatchNormalized": lambda: {"net": t()["net"]},
-        "fisher.glorot": lambda: {"net": t()["net"], "key": t()["key"], "dtype": np.float32},
         "fisher.response": lambda: {
             "activation": "tanh",
             "output": None,
@@ -401,6 +405,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "fisher.train": lambda: {
             "data": t()["data"],
             "test": t()["data"],
+            "net": None,
             "hidden": (2,),
             "activation": "relu",
             "batch_norm": False,
@@ -740,7 +745,17 @@ COMMANDS = {
     ),
     "train": (
         "--epochs 0",
-        ["--optimizer", "--learning-rate", "--schedule", "--hidden", "--inputs", "--points", "--batch", "--l2"],
+        [
+            "--optimizer",
+            "--learning-rate",
+            "--schedule",
+            "--network",
+            "--hidden",
+            "--inputs",
+            "--points",
+            "--batch",
+            "--l2",
+        ],
     ),
     "sweep": ("--out out", ["", "--workers", "--scheduler", "--format", "--timeout"]),
     "data": ("fashion-mnist --subset", ["", "--split", "--preprocess"]),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._result import load as load
     from ._series import Series as Series
     from .network import MLP as MLP
+    from .network import BatchNorm as BatchNorm
     from .network import Dense as Dense
     from .network import Layer as Layer
     from .network import LayerNorm as LayerNorm
@@ -51,6 +52,7 @@ _WHERE = {
     "Residual": ".network",
     "RMSNorm": ".network",
     "LayerNorm": ".network",
+    "BatchNorm": ".network",
     "Layer": ".network",
     "Made": "._result",
     "Result": "._result",

@@ -42,6 +42,7 @@ def split(f: Model | Specification, params: Any) -> tuple[Callable[[Any, Array],
     """z(trained, x) of shape (N, O), and the floating-point arrays of `params` as a tree; all else stays as it is."""
     apply: Any = f.apply if isinstance(f, Specification) else f
     _check.function("f", apply, "params", "x")
+    separate(f)
     trained, fixed = eqx.partition(params, _is_trained)
     trained = jax.tree.map(jnp.asarray, trained)
     if not jax.tree.leaves(trained):
@@ -76,6 +77,15 @@ def network(f: Any) -> Specification | None:
     """The network, where `f` is one or its `apply`; None for any other function."""
     net = f if isinstance(f, Specification) else getattr(f, "__self__", None)
     return net if isinstance(net, Specification) and (f is net or getattr(f, "__name__", "") == "apply") else None
+
+
+def separate(f: Any) -> None:
+    """Refuse a network whose outputs depend on the other inputs of a batch, which it says itself by `couples`."""
+    if getattr(network(f), "couples", False):
+        raise ValueError(
+            "the network normalizes by the moments of a batch, so that no output is a function of one input, but with "
+            "given moments it is: net.with_moments(net.moments(params, x))."
+        )
 
 
 def rates_of(f: Model | Specification, rates: Any = None) -> Any:

@@ -4,8 +4,9 @@ import tomllib
 import pytest
 from typer.testing import CliRunner
 
-from neft import MLP, Network
+from neft import MLP, BatchNorm, Dense, Network
 from neft.cli import app
+from neft.cli._specification import text_of
 
 
 @pytest.fixture
@@ -33,6 +34,20 @@ def test_a_plain_network_is_written_and_read_as_one(neft, tmp_path):
     assert neft("network", "--widths", "3,8,1", "--C-b", "0.1,0", "--out", file).exit_code == 0
     assert MLP.from_dict(tomllib.loads(file.read_text())) == MLP((3, 8, 1), C_b=(0.1, 0.0))
     assert neft("network", "--network", file, "--json").exit_code == 0
+
+
+def test_a_batch_normalized_network_has_a_card_and_no_kernel(neft, tmp_path):
+    file, net = tmp_path / "net.toml", Network(3, [Dense(8), BatchNorm(lambda_gain=0.5), "relu", Dense(1)])
+    file.write_text(text_of(net))
+    assert Network.from_dict(tomllib.loads(file.read_text())) == net
+    card = neft("network", "--network", file)
+    assert card.exit_code == 0 and "No K and Theta: block BatchNorm(" in card.stdout and "49 parameters" in card.stdout
+    stats = neft("stats", "--network", file)
+    assert stats.exit_code == 2 and "no kernel at infinite width" in stats.stderr and stats.stderr.count("\n") == 1
+    given = net.with_moments([([0.5] * 8, [2.0] * 8)])
+    file.write_text(text_of(given))
+    again = Network.from_dict(tomllib.loads(file.read_text()))
+    assert again.to_dict() == given.to_dict() and not again.couples
 
 
 @pytest.mark.parametrize(

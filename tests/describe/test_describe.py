@@ -43,6 +43,17 @@ def test_the_layers_of_a_network_follow_the_specification():
     np.testing.assert_allclose(card.rate_W, [2, 6 / 8])
 
 
+def test_a_network_without_kernels_has_a_card_that_tells_why(tmp_path):
+    net = neft.Network(3, [neft.Dense(8), neft.BatchNorm(lambda_gain=1.0, lambda_bias=1.0), "relu", neft.Dense(2)])
+    card = describe.network(net)
+    assert (card.K, card.Theta, card.widths, card.parameters.tolist()) == (None, None, (3, 8, 2), [48, 18])
+    assert card.absent.startswith("block BatchNorm(") and card.absent.endswith(".")
+    card.save(tmp_path / "card.json")
+    assert neft.load(tmp_path / "card.json") == card
+    other = describe.network(neft.Network(3, [neft.Dense(8), neft.RMSNorm(), "relu", neft.Dense(2)]))
+    assert other.absent is None and other.K.tolist() == pytest.approx([1.0, 0.5 / (1 + 1e-6)])
+
+
 def test_the_variance_of_a_relu_network_is_halved_by_each_layer():
     card = describe.network(neft.MLP(widths=(3, 8, 8, 2), activation="relu"))
     np.testing.assert_allclose(card.K, [1, 1 / 2, 1 / 4], rtol=1e-12)

@@ -7,8 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from neft import data, fisher, load, plot
+from neft import BatchNorm, Dense, Network, Residual, data, fisher, load, plot
 from neft.cli import app
+from neft.cli._specification import text_of
 
 SMALL = data.load("fashion-mnist", preprocess="pool(16)+unit", full=False).balanced(7)
 
@@ -50,6 +51,19 @@ def test_train_writes_curves_and_goes_on_from_a_checkpoint(neft, arrays, tmp_pat
     curves = load(tmp_path / "curves.json")
     assert isinstance(curves, fisher.Curves) and curves.epochs.tolist() == [0.0, 1.0, 2.0]
     assert isinstance(plot.draw(curves), Figure)
+
+
+@pytest.mark.slow
+def test_train_takes_a_network_from_a_file(neft, arrays, tmp_path):
+    file = tmp_path / "net.toml"
+    file.write_text(text_of(Network(16, [Dense(5), Residual(BatchNorm(), "relu", Dense(5)), Dense(10)])))
+    line = ("train", arrays, "--optimizer", "sgd", "--network", file, "--batch", 10, "--epochs", 1)
+    found = neft(*line, "--json")
+    assert found.exit_code == 0, found.output
+    record = json.loads(found.stdout)
+    assert record["widths"] == [16, 5, 5, 10] and record["batch_norm"] and record["activation"] == "relu"
+    wrong = neft(*line, "--hidden", 5)
+    assert wrong.exit_code == 2 and "hidden is given with net" in wrong.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 from helpers import one_sentence
 
 from fisher import reference
-from neft import MLP, Layer, fisher
-from neft.fisher import BatchNormalized, capture, glorot, refresh, rngd, scale_by_rngd
-from neft.fisher._normalized import Norm
+from neft import MLP, BatchNorm, Dense, Layer, LayerNorm, Network, Residual, RMSNorm, fisher
+from neft.fisher import capture, refresh, rngd, scale_by_rngd
+from neft.fisher._glorot import glorot
+from neft.fisher._layers import layers
 
 NET = MLP(widths=(5, 4, 4, 3), activation="relu")
 L2 = 1e-2
@@ -240,38 +241,107 @@ def test_capture_gives_the_gradient_of_the_loss():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
+NORM = BatchNorm(lambda_gain=1.0, lambda_bias=1.0)
+NORMALIZED = Network(5, [Dense(4), "relu", NORM, Dense(4), "relu", NORM, Dense(3)])
+
+
 def test_batch_normalization_parameters_take_plain_gradient_steps():
-    model = BatchNormalized(NET)
     with jax.enable_x64(True):
-        params = model.init(jax.random.key(1), dtype=jnp.float64)
+        params = glorot(NORMALIZED, jax.random.key(1), dtype=jnp.float64)
         opt = rngd(0.05, preset="published", refresh_every=1)
 
         @jax.jit
         def step(params):
-            seen = capture(model, X[:8], params, loss=lambda z: loss(z, Y[:8]))
+            seen = capture(NORMALIZED, X[:8], params, loss=lambda z: loss(z, Y[:8]))
             return seen, opt.update(seen.gradient, opt.init(params), params, captures=seen)[0]
 
         seen, updates = step(params)
         for update, gradient in zip(updates[1::2], seen.gradient[1::2]):
-            np.testing.assert_allclose(update.scale, -0.05 * gradient.scale, rtol=1e-12)
-            np.testing.assert_allclose(update.shift, -0.05 * gradient.shift, rtol=1e-12)
+            np.testing.assert_allclose(update.gain, -0.05 * gradient.gain, rtol=1e-12)
+            np.testing.assert_allclose(update.bias, -0.05 * gradient.bias, rtol=1e-12)
         natural = np.asarray(updates[2].W) / np.asarray(seen.gradient[2].W)
     assert np.ptp(natural) > 1e-3 and len(seen.inputs) == 3
 
 
-@pytest.mark.slow
-def test_batch_normalized_inputs_have_mean_shift_and_deviation_scale():
-    model = BatchNormalized(NET)
+SKIPPED = Network(
+    5,
+    [
+        Dense(4),
+        Residual(RMSNorm(lambda_gain=1.0), Dense(6), "relu", Dense(4)),
+        Residual(LayerNorm(), "tanh", Dense(3), skip=Dense(3)),
+        LayerNorm(lambda_gain=1.0, lambda_bias=1.0),
+        Dense(3),
+    ],
+)
+
+
+def begun(key):
+    return jax.jit(lambda key: glorot(SKIPPED, key, dtype=jnp.float64))(key)
+
+
+def test_captures_of_a_residual_network_are_its_dense_blocks():
+    # A gradient by weights is the sum over inputs of the gradient by preactivations and the layer's input: so both are
+    # in the right place, which is that of the parameters.
     with jax.enable_x64(True):
-        params = list(model.init(jax.random.key(1), dtype=jnp.float64))
-        params[1] = Norm(params[1].scale * 2, params[1].shift + 3)
-        inputs, _, moments = model.forward(params, X)
-        live = np.asarray(moments[0].variance) > 1e-3
-        np.testing.assert_allclose(inputs[1].mean(0), 3, rtol=1e-10)
-        np.testing.assert_allclose(np.asarray(inputs[1].std(0))[live], 2, rtol=1e-2)
-        again = model.apply(params, X[:5], model.moments(params, X))
-        np.testing.assert_allclose(again, model.apply(params, X)[:5], rtol=1e-10)
-        assert np.abs(model.apply(params, X[:5]) - model.apply(params, X)[:5]).max() > 1e-3
+        params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, begun(jax.random.key(2)))
+
+        def penalty(params):
+            return L2 * (params[1].branch[1].W ** 2).sum()
+
+        def cost(params):
+            return loss(SKIPPED.apply(params, X[:8]), Y[:8]) + penalty(params)
+
+        @jax.jit
+        def both(params):
+            seen = capture(SKIPPED, X[:8], params, loss=lambda z: loss(z, Y[:8]), penalty=penalty)
+            return seen, *jax.value_and_grad(cost)(params)
+
+        seen, value, gradient = jax.tree.map(np.asarray, both(params))
+        assert float(seen.loss) == pytest.approx(float(value), rel=1e-13)
+        assert jax.tree.structure(seen.gradient) == jax.tree.structure(gradient)
+        for a, b in zip(jax.tree.leaves(seen.gradient), jax.tree.leaves(gradient)):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+        found = layers(params)
+        assert len(found) == len(seen.inputs) == 6
+        for (W, b), x, z in zip(found, seen.inputs, seen.preactivations):
+            np.testing.assert_allclose(z, x @ W.T + b, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(seen.inputs[3], np.tanh(_layer_norm(_second(seen))), rtol=1e-12)
+        np.testing.assert_allclose(seen.inputs[4], _second(seen), rtol=1e-13)
+
+
+def _second(seen):
+    # What leaves the first residual block.
+    return np.asarray(seen.preactivations[0] + seen.preactivations[2])
+
+
+def _layer_norm(z):
+    return (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-6)
+
+
+@pytest.mark.slow
+def test_a_step_of_rngd_on_a_residual_network_lowers_the_loss():
+    opt = rngd(0.05, inputs="running", metric_step=0.5, refresh_every=1, relative_damping=1e-2)
+    with jax.enable_x64(True):
+        params = begun(jax.random.key(2))
+
+        @jax.jit
+        def step(params):
+            seen = capture(SKIPPED, X, params, loss=lambda z: loss(z, Y))
+            updates, state = opt.update(seen.gradient, opt.init(params), params, captures=seen)
+            moved = optax.apply_updates(params, updates)
+            return seen, updates, state, loss(SKIPPED.apply(moved, X), Y)
+
+        seen, updates, state, after = jax.tree.map(np.asarray, step(params))
+        assert float(after) < float(seen.loss) - 1e-3
+        # Each layer by its own metric, in NumPy; gains by the plain gradient.
+        for (dW, db), (gW, gb), x in zip(layers(updates), layers(seen.gradient), seen.inputs):
+            tilde = np.hstack([x, np.ones((len(x), 1))])
+            G = 0.5 * np.eye(tilde.shape[1]) + 0.5 * tilde.T @ tilde / len(x)
+            G = G + 1e-2 * np.trace(G) * np.eye(len(G))
+            expected = -0.05 * np.hstack([gW, gb[:, None]]) @ np.linalg.inv(G)
+            np.testing.assert_allclose(np.hstack([dW, db[:, None]]), expected, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(updates[3].gain, -0.05 * seen.gradient[3].gain, rtol=1e-12)
+        assert len(state[0].metrics) == 6
 
 
 def test_the_natural_step_does_not_depend_on_the_units_of_the_inputs():
@@ -337,7 +407,7 @@ def update_with(captures):
         (("no linear layer",), lambda: rngd(0.1).init({"a": jnp.ones(3)})),
         (("params is None",), lambda: capture(NET, jnp.ones((2, 5)))),
         (("x has shape (5,)",), lambda: capture(NET, jnp.ones(5), start(jnp.float32))),
-        (("model is a function",), lambda: capture(penalty, jnp.ones((2, 5)))),
+        (("model is a function", "a Network"), lambda: capture(penalty, jnp.ones((2, 5)))),
         (("penalty",), lambda: capture(NET, jnp.ones((2, 5)), start(jnp.float32), penalty=penalty)),
         (("holds its own parameters",), lambda: capture(square(Twice), jnp.ones((2, 5)), 1)),
         (("layer 1 is called more than once",), lambda: capture(square(Twice), jnp.ones((2, 5)))),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers import one_sentence
 
-from neft import data, fisher, load
+from neft import BatchNorm, Dense, Network, Residual, RMSNorm, data, fisher, load
 from neft.fisher import _task, train
 from neft.fisher._optimizers import OPTIMIZERS
 
@@ -26,8 +26,57 @@ def test_batch_normalization_trains_and_predicts_by_training_moments(tmp_path):
     curves, params = train(SMALL, optimizer="rngd", batch_norm=True, **OPTIONS)
     assert len(params) == 5 and curves.batch_norm
     assert curves.train_cost[-1] < curves.train_cost[0]
+    parts = _task.split(SMALL, None, 0)
+    h, reference = parts.validation.x.astype(float), parts.train.x.astype(float)
+    for l in (0, 2):
+        (W, b), (gain, bias) = (map(np.asarray, part) for part in params[l : l + 2])
+        h, reference = (np.maximum(part @ W.T + b, 0) for part in (h, reference))
+        mean, scale = reference.mean(0), gain / np.sqrt(reference.var(0) + 1e-5)
+        h, reference = ((part - mean) * scale + bias for part in (h, reference))
+    z = h @ np.asarray(params[4].W).T + np.asarray(params[4].b)
+    entropy = np.log(np.exp(z).sum(1)) - z[np.arange(len(z)), parts.validation.y]
+    square = sum((np.asarray(layer.W, float) ** 2).sum() for layer in params[::2])
+    assert curves.validation_cost[-1] == pytest.approx(entropy.mean() + 5e-4 * square, rel=1e-4)
     curves.save(tmp_path / "curves.json")
     assert load(tmp_path / "curves.json") == curves
+
+
+@pytest.mark.slow
+def test_any_network_is_trained():
+    norm = BatchNorm(lambda_gain=1.0, lambda_bias=1.0)
+    net = Network(49, [Dense(8), "relu", norm, Dense(8), "relu", norm, Dense(10)])
+    given, options = {"net": net, "batch": 10, "epochs": 1}, {"batch_norm": True, **OPTIONS, "epochs": 1}
+    one, two = train(SMALL, optimizer="sgd", **given).curves, train(SMALL, optimizer="sgd", **options).curves
+    np.testing.assert_array_equal(one.train_cost, two.train_cost)
+    assert (one.widths, one.activation, one.batch_norm) == (two.widths, "relu", True)
+    assert Network.from_dict(one.made.specification["net"]).widths == net.widths
+
+
+@pytest.mark.slow
+def test_a_residual_network_is_trained(tmp_path):
+    branch = Residual(RMSNorm(lambda_gain=1.0), Dense(16), "gelu", Dense(8), skip=0.9)
+    net = Network(49, [Dense(8), branch, branch, RMSNorm(), Dense(10)])
+    options = {"optimizer": "rngd", "net": net, "batch": 10, "learning_rate": 0.02}
+    curves, _ = train(SMALL, epochs=2, **options)
+    assert curves.train_cost[-1] < 0.7 * curves.train_cost[0] and not curves.batch_norm
+    train(SMALL, epochs=1, checkpoint=tmp_path / "run.npz", **options)
+    again = train(SMALL, epochs=2, checkpoint=tmp_path / "run.npz", **options).curves
+    np.testing.assert_array_equal(again.train_cost, curves.train_cost)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("net has 3 inputs and 10 outputs", "49 features"), {"net": Network(3, [Dense(8), "relu", Dense(10)])}),
+        (("hidden is given with net",), {"net": Network(49, [Dense(10)]), "hidden": (3,)}),
+        (("batch_norm is given with net",), {"net": Network(49, [Dense(10)]), "batch_norm": True}),
+        (("inputs is 'white'", "RMSNorm"), {"net": Network(49, [RMSNorm(), Dense(10)])}),
+        (("batch is 1", "at least 2"), {"net": Network(49, [Dense(8), BatchNorm(), Dense(10)]), "batch": 1}),
+    ],
+)
+def test_networks_that_cannot_be_trained(words, options):
+    with one_sentence(*words):
+        train(SMALL, **options)
 
 
 @pytest.mark.slow

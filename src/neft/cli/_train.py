@@ -19,6 +19,16 @@ def train(
         float | None, typer.Option("--learning-rate", help="Default: the optimizer's usual one.", show_default=False)
     ] = None,
     schedule: Annotated[str, typer.Option("--schedule", help="constant, or cosine down to 0.")] = "constant",
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network",
+            help="A .toml or .json file, as `neft network --out net.toml` writes it, instead of --hidden, --activation "
+            "and --batch-norm.",
+            show_default=False,
+            metavar="FILE",
+        ),
+    ] = None,
     hidden: Annotated[str, typer.Option("--hidden", help="Hidden widths.", metavar="LIST")] = "80,80,80",
     activation: Annotated[str, typer.Option("--activation", help="Activation of the hidden layers.")] = "relu",
     batch_norm: Annotated[
@@ -56,12 +66,18 @@ def train(
     from .. import data as sets
     from .. import fisher
 
+    net = None
+    if network is not None:
+        from ._specification import read
+
+        net = read(network)
     loaded = sets.load(data, preprocess=preprocess, full=full)
     # Data without splits is taken whole.
     test = None if loaded.split == "all" else sets.load(data, "test", preprocess=preprocess, full=full)
     done = fisher.train(
         loaded,
         test,
+        net=net,
         hidden=widths,
         activation=activation,
         batch_norm=batch_norm,

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 class BlocksCard(Result):
     """The blocks of a network that hold weights: sizes, parameters, and K and Θ after them at infinite width.
 
-    They are those of an input of entries 1 and -1 in turn, whose mean square is one.
+    They are those of an input of entries 1 and -1 in turn, whose mean square is one; None where the network has no
+    kernels, of which `absent` tells the reason.
     """
 
     blocks: tuple[str, ...]
     widths: tuple[int, ...]
     parameters: Int[np.ndarray, " layers"]
-    K: Float[np.ndarray, " layers"]
-    Theta: Float[np.ndarray, " layers"]
+    K: Float[np.ndarray, " layers"] | None
+    Theta: Float[np.ndarray, " layers"] | None
+    absent: str | None = None
     made: Made
 
 
@@ -32,8 +34,15 @@ def blocks_card(net: "neft.Network") -> BlocksCard:
 
     from ..network import infinite_width
 
-    x = np.resize([1.0, -1.0], net.inputs)
-    K, Theta = infinite_width(net, x[None])
+    kernels, absent = (None, None), None
+    try:
+        net.check_kernel()
+    except ValueError as error:
+        absent = str(error)
+    else:
+        x = np.resize([1.0, -1.0], net.inputs)
+        kernels = (found[:, 0, 0] for found in infinite_width(net, x[None]))
+    K, Theta = kernels
     counts, left = [0] * net.depth, list(jax.eval_shape(net.init, jax.random.key(0)))
     place = -1
     for block in net.blocks:
@@ -45,8 +54,9 @@ def blocks_card(net: "neft.Network") -> BlocksCard:
         blocks=tuple(repr(block) for block in net.blocks if block.weighs),
         widths=net.widths,
         parameters=np.array(counts),
-        K=K[:, 0, 0],
-        Theta=Theta[:, 0, 0],
+        K=K,
+        Theta=Theta,
+        absent=absent,
         made=Made.by("neft.describe.network", specification={"net": net.to_dict()}),
     )
 

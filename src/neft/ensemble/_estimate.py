@@ -117,6 +117,7 @@ def estimate(
 
 
 def _of_any(net: Network, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, only: Any) -> Estimates:
+    net.check_kernel()
     jumps = any(kink.order == 0 for act in net.activations for kink in act.kinks)
     exists = ("K", "V") if jumps else GENERAL
     names = exists if only is None else tuple(_check.one_of("each of only", name, exists) for name in only)

@@ -13,8 +13,6 @@ from ._metrics import neuron as neuron
 from ._metrics import nonlinear_layer as nonlinear_layer
 from ._metrics import softmax_layer as softmax_layer
 from ._metrics import two_layers as two_layers
-from ._normalized import BatchNormalized as BatchNormalized
-from ._normalized import glorot as glorot
 from ._response import Response as Response
 from ._response import response as response
 from ._rngd import Settings as Settings

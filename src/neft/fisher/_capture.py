@@ -1,6 +1,5 @@
 """What the optimizer needs to see of a forward pass: each layer's inputs and preactivations."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,9 +11,8 @@ from jaxtyping import Array
 from .. import _check
 from .._promote import traced
 from .._public import public
-from ..network import MLP
+from ..network import Block, Dense, Network
 from ._layers import is_layer, layers, nodes
-from ._normalized import BatchNormalized
 
 
 class Captures(NamedTuple):
@@ -47,13 +45,14 @@ def capture(
     """The captures of a model on a batch, with loss and gradient in the same pass if a loss is given.
 
     Args:
-        model: a `neft.MLP` or `BatchNormalized` with `params`, or an Equinox module that calls `eqx.nn.Linear` layers,
-            each once, and takes one input.
+        model: a `neft.Network` with `params`, whose layers are its dense blocks, those inside residual blocks too; or
+            an Equinox module that calls `eqx.nn.Linear` layers, each once, and takes one input.
         x: inputs of shape (batch, n_0).
-        params: the parameters of an `MLP` or `BatchNormalized`; an Equinox module is its own.
+        params: the parameters of a network; an Equinox module is its own.
         loss: a function of the outputs (batch, n_L) that returns a number.
         penalty: a function of the parameters that is added to the loss (weight decay that sits inside the cost).
 
+    >>> from neft import MLP
     >>> net = MLP(widths=(3, 8, 2))
     >>> seen = capture(net, jnp.ones((5, 3)), net.init(jax.random.key(0)), loss=lambda z: (z**2).mean())
     >>> [h.shape for h in seen.inputs], seen.loss.shape
@@ -86,14 +85,13 @@ def capture(
 
 def _opened(model: Any, params: Any) -> tuple[Any, Callable[[Any, Array], Captures]]:
     # What is differentiated, and the pass as a function of it.
-    if isinstance(model, (MLP, BatchNormalized)):
+    if isinstance(model, Network):
         if params is None:
             raise ValueError(f"params is None, but a {type(model).__name__} needs its parameters.")
-        return params, functools.partial(_perceptron if isinstance(model, MLP) else _normalized, model)
+        return params, lambda params, x: _network(model, params, x)
     if not isinstance(model, eqx.Module) or not layers(model):
         raise ValueError(
-            f"model is a {type(model).__name__}, but must be an MLP, a BatchNormalized, or an Equinox module with "
-            "linear layers."
+            f"model is a {type(model).__name__}, but must be a Network or an Equinox module with linear layers."
         )
     if params is not None:
         raise ValueError("params is given, but an Equinox module holds its own parameters.")
@@ -101,14 +99,17 @@ def _opened(model: Any, params: Any) -> tuple[Any, Callable[[Any, Array], Captur
     return variables, lambda variables, x: _module(eqx.combine(variables, fixed), x)
 
 
-def _perceptron(net: MLP, params: Any, x: Array) -> Captures:
-    zs = net.preactivations(params, x)
-    return Captures((x, *(net.activation(z) for z in zs[:-1])), zs, zs[-1])
+def _network(net: Network, params: Any, x: Array) -> Captures:
+    seen: list[tuple[Array, Array]] = []
 
+    def visit(block: Block, params: Any, x: Array) -> Array:
+        z = block.apply(params, x)
+        if isinstance(block, Dense):
+            seen.append((x, z))
+        return z
 
-def _normalized(model: BatchNormalized, params: Any, x: Array) -> Captures:
-    inputs, zs, _ = model.forward(params, x)
-    return Captures(inputs, zs, zs[-1])
+    outputs = net.visited(params, x, visit)
+    return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)
 
 
 class _Recorder(eqx.Module):

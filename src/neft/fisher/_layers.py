@@ -11,7 +11,7 @@ from ..network import Layer
 
 
 def is_layer(node: Any) -> bool:
-    """Whether a node of a tree is a linear layer: of `neft.MLP` or of Equinox."""
+    """Whether a node of a tree is a linear layer: of a `neft.Network` or of Equinox."""
     return isinstance(node, (Layer, eqx.nn.Linear))
 
 

@@ -18,11 +18,9 @@ import optax
 
 from .. import _check
 from ..data import load_splits
-from ..network import MLP
-from ._normalized import BatchNormalized
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, SCHEDULES
 from ._rngd import RNGDState, refresh
-from ._task import INPUTS, Parts, Task, cross_entropy, prepared, split
+from ._task import INPUTS, Parts, Task, cross_entropy, perceptron, prepared, split
 from ._whiten import Whitening
 
 STACK = 4
@@ -166,8 +164,7 @@ class _Program:
         parts, self._white = laboratory.parts, laboratory.white
         self.x, self.y = jnp.asarray(parts.train.x), jnp.asarray(parts.train.y)
         widths = (parts.train.x.shape[1], *experiment.hidden, laboratory.classes)
-        net = MLP(widths=widths, activation=experiment.activation)
-        self._model = BatchNormalized(net) if experiment.batch_norm else net
+        self._net = perceptron(widths, experiment.activation, experiment.batch_norm)
         self._programs: dict[Any, Any] = {}
         self._scores = jax.jit(self._evaluate)
 
@@ -192,7 +189,7 @@ class _Program:
         experiment = self._experiment
         if experiment.schedule == "cosine":
             rate = optax.cosine_decay_schedule(rate, experiment.epochs * experiment.steps)
-        return Task(self._model, experiment.l2, self._white, OPTIMIZERS[experiment.optimizer].make(rate))
+        return Task(self._net, experiment.l2, self._white, OPTIMIZERS[experiment.optimizer].make(rate))
 
     def _steps(self, carry: Any, rate: Any, x: Any, y: Any, index: Any) -> Any:
         task = self._task(rate)
@@ -210,10 +207,7 @@ class _Program:
         task = self._task(1.0)
 
         def one(params: Any) -> _Scores:
-            if isinstance(self._model, BatchNormalized):
-                z = self._model.apply(params, x, self._model.moments(params, reference))
-            else:
-                z = self._model.apply(params, x)
+            z = task.settled(params, reference).apply(params, x)
             return _Scores(cross_entropy(z, y) + task.penalty(params), (z.argmax(-1) == y).sum())
 
         return jax.lax.map(lambda stack: jax.lax.map(one, stack), params)

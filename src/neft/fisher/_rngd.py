@@ -79,8 +79,8 @@ def rngd(
         G ← (1-λ)G + λ mean_batch(ν x̃x̃ᵀ)   every `update_every` steps, from the identity
         G⁻¹ is computed again, with damping, every `refresh_every` steps; until then it is the identity
 
-    `update` takes `captures=capture(…)`. Parameters outside linear layers (those of batch normalization) get the
-    plain gradient. The default keeps one metric per layer (K-FAC's input factor) and takes the inputs as whitened by
+    `update` takes `captures=capture(…)`. Parameters outside linear layers (gains and biases of norms) get the plain
+    gradient. The default keeps one metric per layer (K-FAC's input factor) and takes the inputs as whitened by
     `whiten`: then the natural step of the first layer is the plain one, at no cost (PRONG, Desjardins et al. 2015).
 
     Args:

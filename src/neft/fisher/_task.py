@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +14,10 @@ from jaxtyping import Array, Float
 
 from .. import _blocks, _check, _optimizer
 from ..data import Dataset
-from ..network import MLP, Layer
+from ..network import MLP, BatchNorm, Dense, Network, Nonlinearity
 from ._capture import capture
-from ._normalized import BatchNormalized, glorot
+from ._glorot import glorot
+from ._layers import layers
 from ._whiten import Whitening, whiten
 
 INPUTS = ("raw", "centred", "white")
@@ -76,32 +78,48 @@ def prepared(parts: Parts, inputs: str) -> tuple[Parts, Whitening | None, float]
     return Parts(Split(train, parts.train.y), *rest), white, seconds
 
 
+def perceptron(widths: Sequence[int], activation: Any, batch_norm: bool) -> Network:
+    """The networks of the experiment: a perceptron, or one whose hidden outputs σ(z) are normalized over the batch."""
+    net = MLP(widths=widths, activation=activation)
+    if not batch_norm:
+        return net
+    norm = BatchNorm(lambda_gain=1.0, lambda_bias=1.0)
+    pairs = ((block, norm) if isinstance(block, Nonlinearity) else (block,) for block in net.blocks)
+    return Network(net.inputs, [block for pair in pairs for block in pair])
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
     """A network with its cost: softmax cross-entropy plus ½·L2·|W|² over all weights and no biases."""
 
-    model: MLP | BatchNormalized
+    net: Network
     l2: float
     white: Whitening | None
     optimizer: optax.GradientTransformation
 
+    def __post_init__(self) -> None:
+        if self.white is not None and not isinstance(self.net.blocks[0], Dense):
+            raise ValueError(
+                f"inputs is 'white', for which the first block must be a dense one, but it is {self.net.blocks[0]!r}."
+            )
+
     def init(self, key: Array) -> tuple[Any, Any]:
         """Parameters by Glorot's initializer (on raw inputs), and the optimizer's state."""
-        params = self.model.init(key) if isinstance(self.model, BatchNormalized) else glorot(self.model, key)
+        params = glorot(self.net, key)
         params = params if self.white is None else self.white.enter(params)
         return params, self.optimizer.init(params)
 
     def penalty(self, params: Any) -> Float[Array, ""]:
         """½·L2·|W|²; a whitened first layer counts by its raw weights."""
-        layers = [layer.W for layer in params if isinstance(layer, Layer)]
-        first = jnp.square(layers[0]).sum() if self.white is None else self.white.square(layers[0])
-        return self.l2 / 2 * (first + sum(jnp.square(W).sum() for W in layers[1:]))
+        first, *rest = (layer.W for layer in layers(params))
+        square = jnp.square(first).sum() if self.white is None else self.white.square(first)
+        return self.l2 / 2 * (square + sum(jnp.square(W).sum() for W in rest))
 
     def step(self, carry: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[tuple[Any, Any], Array]:
         """One step of the optimizer, and the batch's cost before it."""
         params, state = carry
         x, y = batch
-        seen = capture(self.model, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
+        seen = capture(self.net, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
         updates, state = _optimizer.update(self.optimizer, seen.gradient, state, params, captures=seen)
         return (optax.apply_updates(params, updates), state), seen.loss  # type: ignore[return-value]
 
@@ -116,20 +134,22 @@ class Task:
 
     @functools.cached_property
     def _sums(self) -> Any:
-        def sums(params: Any, moments: Any, x: Array, y: Array) -> tuple[Array, Array]:
-            z = self.model.apply(params, x) if moments is None else self.model.apply(params, x, moments)  # type: ignore[call-arg]
+        def sums(net: Network, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
+            z = net.apply(params, x)
             return cross_entropy(z, y) * len(y), (z.argmax(-1) == y).sum()
 
         return jax.jit(sums)
 
+    def settled(self, params: Any, reference: Any) -> Network:
+        """The network for predictions: batch norms take the moments of `reference`."""
+        return self.net.with_moments(self.net.moments(params, reference)) if self.net.couples else self.net
+
     def evaluate(self, params: Any, part: Split, reference: np.ndarray) -> tuple[float, float]:
         """Cost and accuracy on a part; batch normalization takes its moments from `reference` (training inputs)."""
-        moments = None
-        if isinstance(self.model, BatchNormalized):
-            moments = self.model.moments(params, jnp.asarray(reference[:_EVALUATED]))
+        net = self.settled(params, reference[:_EVALUATED])
         loss = right = 0.0
         for block in _blocks.blocks(len(part.x), _EVALUATED):
-            sums = self._sums(params, moments, part.x[block], part.y[block])
+            sums = self._sums(net, params, part.x[block], part.y[block])
             loss, right = loss + float(sums[0]), right + float(sums[1])
         return loss / len(part.x) + float(self.penalty(params)), right / len(part.x)
 

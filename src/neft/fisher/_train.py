@@ -12,18 +12,20 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _blocks, _check
+from .._activation import activation as _activation
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, load, result
 from ..data import Dataset
-from ..network import MLP
-from ._normalized import BatchNormalized
+from ..network import Network
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, optimizer
 from ._rngd import refresh
-from ._task import Parts, Split, Task, prepared, split
+from ._task import Parts, Split, Task, perceptron, prepared, split
 
 _CHUNK = 100
 """Steps that are compiled into one program: the bar moves, and a cost that is not finite is seen, this often."""
+
+_HIDDEN = (80, 80, 80)
 
 _COLUMNS = ("epochs", "steps", "train_cost", "train_accuracy", "validation_cost", "validation_accuracy", "cpu_seconds")
 
@@ -103,7 +105,8 @@ def train(
     data: Dataset,
     test: Dataset | None = None,
     *,
-    hidden: Sequence[int] = (80, 80, 80),
+    net: Network | None = None,
+    hidden: Sequence[int] = _HIDDEN,
     activation: str = "relu",
     batch_norm: bool = False,
     optimizer: str = "rngd",
@@ -123,6 +126,7 @@ def train(
     Args:
         data: the examples; with `test` put together, shuffled, and cut into training, validation and test part, 5:1:1.
         test: more examples (the test split of a named set).
+        net: any network from the data's features to its classes, instead of the perceptron that the next three make.
         hidden: the hidden widths.
         activation: of the hidden layers.
         batch_norm: whether batch normalization follows each hidden layer.
@@ -146,7 +150,21 @@ def train(
     array([0., 1.])
     """
     task, parts, seconds, specification = _prepare(
-        data, test, hidden, activation, batch_norm, optimizer, learning_rate, schedule, inputs, epochs, batch, l2, seed
+        data,
+        test,
+        _network(data, net, hidden, activation, batch_norm),
+        optimizer,
+        learning_rate,
+        schedule,
+        inputs,
+        epochs,
+        batch,
+        l2,
+        seed,
+    )
+    specification["net"] = None if net is None else net.to_dict()
+    specification["activation"] = (
+        _activation(activation).name if net is None else ", ".join(act.name for act in net.activations)
     )
     points = _check.integer("points", points, at_least=1)
     until = None if until is None else _check.real("until", until)
@@ -181,34 +199,47 @@ class _Chunk(NamedTuple):
     point: bool
 
 
-def _prepare(data, test, hidden, activation, batch_norm, name, rate, schedule, inputs, epochs, batch, l2, seed):
+def _network(data: Dataset, net: Network | None, hidden: Sequence[int], activation: str, batch_norm: bool) -> Network:
+    sizes = data.features, data.classes
+    if net is None:
+        return perceptron((sizes[0], *hidden, sizes[1]), activation, batch_norm)
+    given = {"hidden": tuple(hidden) != _HIDDEN, "activation": activation != "relu", "batch_norm": batch_norm}
+    for name in (name for name, other in given.items() if other):
+        raise ValueError(f"{name} is given with net, but net is the whole network.")
+    if (net.inputs, net.outputs) != sizes:
+        raise ValueError(
+            f"net has {net.inputs} inputs and {net.outputs} outputs, but the data has {sizes[0]} features and "
+            f"{sizes[1]} classes."
+        )
+    return net
+
+
+def _prepare(data, test, net, name, rate, schedule, inputs, epochs, batch, l2, seed):
     # Everything is checked before the data is touched.
     _check.one_of("optimizer", name, tuple(OPTIMIZERS))
     inputs = OPTIMIZERS[name].inputs if inputs is None else inputs
     epochs = _check.integer("epochs", epochs, at_least=1)
-    batch = _check.integer("batch", batch, at_least=2 if batch_norm else 1)
+    batch = _check.integer("batch", batch, at_least=2 if net.couples else 1)
     l2 = _check.real("l2", l2, at_least=0.0)
     seed = _check.integer("seed", seed, at_least=0)
-    net = MLP(widths=(data.features, *hidden, data.classes), activation=activation)
     raw = split(data, test, seed)
     count = len(raw.train.x) // batch
     if count < 1:
         raise ValueError(f"batch is {batch}, but the training part has only {len(raw.train.x)} examples.")
     chosen, rate = optimizer(name, rate, schedule, epochs * count)
     parts, white, seconds = prepared(raw, inputs)
-    task = Task(BatchNormalized(net) if batch_norm else net, l2, white, chosen)
+    task = Task(net, l2, white, chosen)
     checksum = data.checksum if test is None else f"{data.checksum}+{test.checksum}"
     specification = {
         "optimizer": name,
         "learning_rate": rate,
         "schedule": schedule,
         "inputs": inputs,
-        "batch_norm": batch_norm,
+        "batch_norm": net.couples,
         "batch": batch,
         "l2": l2,
         "seed": seed,
         "widths": list(net.widths),
-        "activation": net.activation.name,
         "data": {"name": data.name, "checksum": checksum, "preprocessing": data.preprocessing},
         # A falling rate knows its end; a constant one can continue.
         "epochs": epochs if schedule != "constant" else None,

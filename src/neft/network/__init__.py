@@ -1,5 +1,7 @@
 """Networks made of blocks: specifications with `init` and `apply`, and their step of K and Θ at infinite width."""
 
+from ._batch_norm import BatchNorm as BatchNorm
+from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
 from ._block import Means as Means

@@ -1,6 +1,7 @@
 """What a block of a network is: the few names that each has, and what averages its step of the kernels may ask for."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -67,9 +68,16 @@ class Block(eqx.Module):
     def kernel(self, stage: Stage, average: Averages) -> Stage:
         """The step of K and Θ at infinite width. It may refuse a stage, with a ValueError of one sentence."""
 
+    def visited(self, params: Any, x: Array, visit: "Visit") -> Array:
+        """The outputs with `visit(block, params, x)` for `apply`; a block made of blocks hands it on to them."""
+        return visit(self, params, x)
+
     def to_dict(self) -> Any:
         """What a file keeps. A block of one's own is named there and cannot be made again."""
         return {"type": type(self).__name__, "named": False}
+
+
+Visit = Callable[[Block, Any, Array], Array]
 
 
 def hyperparameter(name: str, value: Any, *, at_least: float | None = 0.0) -> Any:

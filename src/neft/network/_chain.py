@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._activation import Activation
-from ._block import Averages, Block
+from ._block import Averages, Block, Visit
 from ._nonlinearity import Nonlinearity
 from ._stage import Stage
 
@@ -58,10 +58,11 @@ def _facts_of(structure: Any, fan_in: int) -> tuple[int, bool]:
         return block.apply(params, x), params
 
     try:
-        key, x = jax.random.key(0), jax.ShapeDtypeStruct((1, fan_in), jnp.float32)
+        # Two inputs, since one has no batch's moments.
+        key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, fan_in), jnp.float32)
         outputs, params = jax.eval_shape(run, key, x)
     except ValueError as error:
-        raise ValueError(f"block {block!r}: {error}") from None
+        raise ValueError(f"block {_line(block)}: {error}") from None
     return outputs.shape[-1], bool(jax.tree.leaves(params))
 
 
@@ -73,12 +74,17 @@ def begun(blocks: Sequence[Block], key: Array, fan_in: int, dtype: Any) -> tuple
     return tuple(block.init(one, n, dtype=dtype) for (block, n), one in zip(having, keys))
 
 
-def applied(blocks: Sequence[Block], params: Sequence[Any], x: Array) -> list[Array]:
-    """The outputs of all blocks."""
+def simply(block: Block, params: Any, x: Array) -> Array:
+    """The outputs of one block, the plainest `visit`."""
+    return block.apply(params, x)
+
+
+def applied(blocks: Sequence[Block], params: Sequence[Any], x: Array, visit: Visit = simply) -> list[Array]:
+    """The outputs of all blocks, where `visit(block, params, x)` gives those of each, inside residual ones too."""
     outputs, left = [x], list(params)
     for block in blocks:
         own = left.pop(0) if holds(block, outputs[-1].shape[-1]) else ()
-        outputs.append(block.apply(own, outputs[-1]))
+        outputs.append(block.visited(own, outputs[-1], visit))
     return outputs[1:]
 
 
@@ -94,5 +100,10 @@ def passed(blocks: Sequence[Block], stage: Stage, average: Averages) -> Stage:
             stage = block.kernel(stage, average)
         except ValueError as error:
             text = str(error)
-            raise ValueError(text if text.startswith("block ") else f"block {block!r}: {text}") from None
+            raise ValueError(text if text.startswith("block ") else f"block {_line(block)}: {text}") from None
     return stage
+
+
+def _line(block: Block) -> str:
+    # Equinox writes a user's own block in several lines.
+    return " ".join(repr(block).split())

@@ -14,8 +14,9 @@ from .. import _check
 from .._activation import Activation
 from .._promote import common_dtype
 from .._public import public
-from ._block import Block, Means
-from ._chain import applied, begun, blocks_of, fans, passed, rates_along
+from ._batch_norm import BatchNorm, Moments, moments_of
+from ._block import Block, Means, Visit
+from ._chain import applied, begun, blocks_of, fans, passed, rates_along, simply
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
@@ -48,10 +49,13 @@ class Network(eqx.Module):
         fans(self.blocks, self.inputs)
         if not any(block.weighs for block in self.blocks):
             raise ValueError("blocks hold no weights, but must hold at least one dense block.")
-        self._refuse_what_is_not_gaussian()
+        if not self._norms():
+            self.check_kernel()
 
-    def _refuse_what_is_not_gaussian(self) -> None:
-        # The step of the kernels says so itself; numbers do not matter here.
+    def check_kernel(self) -> None:
+        """Refuse a network that is not Gaussian at infinite width: the step of the kernels says so itself."""
+
+        # Numbers do not matter here.
         def run(one):
             return passed(self.blocks, Stage.itself(one, one, mean1=one, mean2=one, kind="input"), _Nothing()).c
 
@@ -96,16 +100,53 @@ class Network(eqx.Module):
         """The outputs for inputs of shape (…, n_0)."""
         return self._run(params, x)[-1]
 
+    def visited(self, params: Sequence[Any], x: Any, visit: Visit) -> Float[Array, "*batch n_L"]:
+        """The outputs, where `visit(block, params, x)` gives those of each block, in the order of the parameters."""
+        return self._run(params, x, visit)[-1]
+
+    @property
+    def couples(self) -> bool:
+        """Whether an output depends on the other inputs of a batch: by batch norms without given moments."""
+        return any(block.moments is None for block in self._norms())
+
+    def moments(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> tuple[Moments, ...]:
+        """Mean and variance of what enters each batch norm, over a batch of inputs.
+
+        >>> net = Network(5, [Dense(64), BatchNorm(), "relu", Dense(2)])
+        >>> [moments.mean.shape for moments in net.moments(net.init(jax.random.key(0)), jnp.ones((3, 5)))]
+        [(64,)]
+        """
+        found = []
+
+        def visit(block: Block, params: Any, x: Array) -> Array:
+            if isinstance(block, BatchNorm):
+                found.append(moments_of(x))
+            return block.apply(params, x)
+
+        self._run(params, x, visit)
+        return tuple(found)
+
+    def with_moments(self, moments: Iterable[Any]) -> "Network":
+        """The network whose batch norms take these moments, one pair for each: a function of one input."""
+        given, norms = list(moments), self._norms()
+        if len(given) != len(norms):
+            raise ValueError(f"moments are those of {len(given)} batch norms, but the network has {len(norms)}.")
+        return eqx.tree_at(Network._norms, self, [norm.with_moments(one) for norm, one in zip(norms, given)])
+
+    def _norms(self) -> list[BatchNorm]:
+        nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, BatchNorm))
+        return [node for node in nodes if isinstance(node, BatchNorm)]
+
     def preactivations(
         self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray
     ) -> tuple[Float[Array, "*batch n_l"], ...]:
         """The outputs of all blocks at the top that hold weights, for inputs of shape (…, n_0)."""
         return tuple(z for block, z in zip(self.blocks, self._run(params, x)) if block.weighs)
 
-    def _run(self, params: Sequence[Any], x: Any) -> list[Array]:
+    def _run(self, params: Sequence[Any], x: Any, visit: Visit = simply) -> list[Array]:
         self._check_call(params, x)
         dtype = common_dtype(x, *jax.tree.leaves(params))
-        return applied(self.blocks, params, jnp.asarray(x, dtype))
+        return applied(self.blocks, params, jnp.asarray(x, dtype), visit)
 
     def rates(self) -> tuple[Any, ...]:
         """Learning rates, a tree of numbers with the structure of the parameters."""
@@ -194,7 +235,12 @@ def _activations(blocks: Iterable[Block]):
             yield from _activations(block.branch)
 
 
-_NAMED: dict[str, type[Block]] = {"Dense": Dense, "RMSNorm": RMSNorm, "LayerNorm": LayerNorm}
+_NAMED: dict[str, type[Block]] = {
+    "Dense": Dense,
+    "RMSNorm": RMSNorm,
+    "LayerNorm": LayerNorm,
+    "BatchNorm": BatchNorm,
+}
 
 
 def _made(record: Any) -> list[Any]:

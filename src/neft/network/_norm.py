@@ -18,8 +18,9 @@ class Affine(NamedTuple):
     bias: Any = None
 
 
-class _Norm(Block):
-    # What both norms share; they differ in whether the mean is subtracted.
+class Norm(Block):
+    """What norms share: gains and biases. RMSNorm and LayerNorm differ in whether the mean is subtracted."""
+
     weighs: ClassVar[bool] = False
     _centres: ClassVar[bool] = False
     lambda_gain: Any
@@ -83,7 +84,7 @@ class _Norm(Block):
         return self.lambda_gain is not None or self.lambda_bias is not None
 
 
-class RMSNorm(_Norm):
+class RMSNorm(Norm):
     """z/√(mean z² + ε), with a gain per entry if a rate for it is given (docs/theory/blocks, eq. 7).
 
     The gain starts at 1. Without ε the norm of a vector of zeros is zeros.
@@ -98,7 +99,7 @@ class RMSNorm(_Norm):
         self.epsilon = hyperparameter("epsilon", epsilon)
 
 
-class LayerNorm(_Norm):
+class LayerNorm(Norm):
     """(z - mean z)/√(var z + ε), with gains and biases if rates for them are given (docs/theory/blocks, eq. 8).
 
     Preactivations have no mean at infinite width, so there it is RMSNorm; activations and inputs have one.

@@ -9,8 +9,8 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, hyperparameter
-from ._chain import applied, begun, blocks_of, passed, rates_along
+from ._block import Averages, Block, Visit, hyperparameter
+from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._dense import Dense
 from ._stage import Stage, added, scaled
 
@@ -48,9 +48,13 @@ class Residual(Block):
 
     def apply(self, params: Any, x: Array) -> Array:
         """skip · x + branch(x)."""
+        return self.visited(params, x, simply)
+
+    def visited(self, params: Any, x: Array, visit: Visit) -> Array:
+        """The same, each block of the branch and then the skip by `visit`: the order of the parameters."""
         branch, skip = params
-        along = self.skip.apply(skip, x) if isinstance(self.skip, Dense) else jnp.asarray(self.skip, x.dtype) * x
-        found = applied(self.branch, branch, x)[-1]
+        found = applied(self.branch, branch, x, visit)[-1]
+        along = visit(self.skip, skip, x) if isinstance(self.skip, Dense) else jnp.asarray(self.skip, x.dtype) * x
         if found.shape != along.shape:
             raise ValueError(
                 f"the branch has width {found.shape[-1]} and the skip {along.shape[-1]}, but both must be the same: "

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ._batch_norm import BatchNorm
 from ._block import Block
 from ._chain import fans
 from ._dense import Dense
@@ -35,7 +36,7 @@ def _widths(blocks: Any, fan_in: int):
             yield block.width
         elif isinstance(block, Residual):
             yield from _widths(block.branch, n)
-        elif not isinstance(block, Nonlinearity | RMSNorm | LayerNorm):
+        elif not isinstance(block, Nonlinearity | RMSNorm | LayerNorm | BatchNorm):
             raise ValueError(_unknown(block))
 
 
@@ -48,6 +49,8 @@ def _scaled(block: Block, factor: float) -> Block:
     if isinstance(block, Residual):
         skip = _scaled(block.skip, factor) if isinstance(block.skip, Dense) else block.skip
         return Residual(*(_scaled(part, factor) for part in block.branch), skip=skip)
+    if isinstance(block, BatchNorm):
+        return block.with_moments(None)  # those of another width are not known
     if isinstance(block, Nonlinearity | RMSNorm | LayerNorm):
         return block
     raise ValueError(_unknown(block))

@@ -135,19 +135,22 @@ def _network(card: NetworkCard) -> tuple[Table, ...]:
 
 @tables.register(BlocksCard)
 def _blocks(card: BlocksCard) -> tuple[Table, ...]:
-    numbers = zip(card.widths[1:], card.parameters, card.K, card.Theta, card.blocks, strict=True)
+    shown = {
+        "block": [str(l) for l in range(1, len(card.blocks) + 1)],
+        "width": [str(width) for width in card.widths[1:]],
+        "parameters": [str(count) for count in card.parameters],
+    }
+    note = f"No K and Theta: {card.absent}"
+    if card.K is not None and card.Theta is not None:
+        shown |= {name: [f"{value:.6g}" for value in values] for name, values in (("K", card.K), ("Theta", card.Theta))}
+        note = "K, Theta: variance and NTK after the block at infinite width; the input is 1 and -1 in turn."
+    shown["what it is"] = list(card.blocks)
     return (
         Table(
             title=f"Network of {len(card.blocks)} blocks with weights",
-            columns=("block", "width", "parameters", "K", "Theta", "what it is"),
-            rows=tuple(
-                (str(l), str(width), str(count), f"{K:.6g}", f"{Theta:.6g}", text)
-                for l, (width, count, K, Theta, text) in enumerate(numbers, 1)
-            ),
-            notes=(
-                f"{card.widths[0]} inputs, {int(card.parameters.sum()):,} parameters.",
-                "K, Theta: variance and NTK after the block at infinite width; the input is 1 and -1 in turn.",
-            ),
+            columns=tuple(shown),
+            rows=tuple(zip(*shown.values(), strict=True)),
+            notes=(f"{card.widths[0]} inputs, {int(card.parameters.sum()):,} parameters.", note),
         ),
     )
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._flat import network, per_leaf, rates_of
+from .._flat import network, per_leaf, rates_of, separate
 from .._promote import numeric
 from .._public import public
 from ..network import MLP, Network, plain
@@ -69,6 +69,7 @@ def mlp_ntk(
     >>> jax.jit(lambda params, x: mlp_ntk(net, params, x))(net.init(jax.random.key(0)), jnp.ones((5, 3))).shape
     (5, 5, 2, 2)
     """
+    separate(net)
     for argument, x in (("x1", x1), ("x2", x1 if x2 is None else x2)):
         if 0 in (shape := numeric(argument, x).shape) or len(shape) != 2:
             raise ValueError(f"{argument} has shape {shape}, but must have shape (N, {net.inputs}) with N at least 1.")

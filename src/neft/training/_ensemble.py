@@ -115,6 +115,7 @@ def ensemble(
     >>> found.test.round(3)[0].tolist()
     [[0.5], [-0.5]]
     """
+    net.check_kernel()
     kind = _dtype(x_train, dtype)
     x = inputs(net, "x_train", x_train)
     function = chosen(loss)
