@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -12,18 +12,16 @@ from scipy.optimize import brentq
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
-from .._quadrature import elementwise, in_units, unit_rule
 from .._result import Made, Result, result
-from ..gaussian import Powers, moment
+from ..gaussian import moment
 from ._asymptotics import Origin, origin
+from ._curves import GROWTH, SLOPE, SQUARE, Curves, curves, grid, per_weight
 
 Universality = Literal["scale-invariant", "K*=0", "half-stable", "K*>0", "none"]
 Stability = Literal["above", "below", "both", "neither", "every K stays"]
 
-_SQUARE, _SLOPE, _GROWTH = Powers(s=2), Powers(s1=2), Powers(s=1, s1=1, z=1)
 _DECADES = 6
 _PER_DECADE = 20
 _RESOLVED = 1e-11  # of a difference to its two sides; rounding leaves some 1e-14
@@ -88,16 +86,6 @@ class Criticality(Result):
         yield from ((name, value) for name, value in super()._shown() if name not in ("K", "perpendicular", "parallel"))
 
 
-class Curves(NamedTuple):
-    """⟨s²⟩, ⟨s'²⟩ and d⟨s²⟩/dK on a grid of K, and the relative error of each point."""
-
-    K: np.ndarray
-    ss: np.ndarray
-    a: np.ndarray
-    g: np.ndarray
-    error: np.ndarray
-
-
 @public
 @float64
 def susceptibilities(activation: str | Activation | Callable[[Any], Any], K: Any, C_W: Any) -> Susceptibilities:
@@ -124,16 +112,6 @@ def susceptibilities(activation: str | Activation | Callable[[Any], Any], K: Any
         perpendicular=np.asarray(C_W * a),
         made=Made.by("neft.width.susceptibilities", specification={"activation": act.to_dict(), "K": K, "C_W": C_W}),
     )
-
-
-def per_weight(act: Activation, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """⟨s'²⟩ and d⟨s²⟩/dK, which are χ_⊥ and χ_∥ per unit of C_W, to 1e-12; a ValueError where σ jumps."""
-    safe = np.where(K > 0, K, 1.0)
-    a, g = moment(act, _SLOPE, safe), np.asarray(moment(act, _GROWTH, safe) / safe)
-    if (K > 0).all():
-        return a, g
-    near = origin(act)
-    return np.where(K > 0, a, near.A_2), np.where(K > 0, g, near.growth)
 
 
 @public
@@ -239,8 +217,8 @@ def _above_zero(act: Activation, on: Curves) -> Iterator[tuple[CriticalPoint | N
         span = f"K from {sure[0]:.0e} to {sure[-1]:.0e}" if sure.size else "the K that can be resolved"
         yield None, f"No point has K* > 0 because ⟨σ'²⟩ and d⟨σ²⟩/dK are nowhere equal for {span}."
     for K in roots:
-        C_W = 1 / float(moment(act, _SLOPE, K))
-        C_b = K - C_W * float(moment(act, _SQUARE, K))
+        C_W = 1 / float(moment(act, SLOPE, K))
+        C_b = K - C_W * float(moment(act, SQUARE, K))
         if C_b < -1e-12 * K:
             yield None, f"χ_∥ = χ_⊥ at K = {K:.6g} too, but it would be a fixed point for C_b = {C_b:.4g} < 0 only."
             continue
@@ -256,7 +234,7 @@ def _above_zero(act: Activation, on: Curves) -> Iterator[tuple[CriticalPoint | N
 def _stability(act: Activation, K: float, C_W: float) -> Literal["above", "below", "both", "neither"]:
     # Where the flow ends says nothing: another fixed point can be near, reached after millions of layers.
     beside = K * np.array([1 - 1e-3, 1 + 1e-3])
-    below, above = C_W * moment(act, _GROWTH, beside) / beside < 1
+    below, above = C_W * moment(act, GROWTH, beside) / beside < 1
     if above:
         return "both" if below else "above"
     return "below" if below else "neither"
@@ -267,7 +245,7 @@ def _crossings(act: Activation, on: Curves) -> Iterator[float]:
 
     def difference(log_K: float) -> float:
         K = math.exp(log_K)
-        return float(moment(act, _SLOPE, K) - moment(act, _GROWTH, K) / K)
+        return float(moment(act, SLOPE, K) - moment(act, GROWTH, K) / K)
 
     D = _difference(on)
     (seen,) = np.nonzero(np.abs(D) > _RESOLVED + 10 * on.error)
@@ -280,41 +258,3 @@ def _crossings(act: Activation, on: Curves) -> Iterator[float]:
 def _difference(on: Curves) -> np.ndarray:
     size = on.a + np.abs(on.g)
     return (on.a - on.g) / np.where(size > 0, size, 1.0)
-
-
-def grid(act: Activation, decades: int, per_decade: int) -> np.ndarray:
-    """A logarithmic grid of K around the square of the activation's length."""
-    unit = act.length**2 if math.isfinite(act.length) else 1.0
-    return unit * np.logspace(-decades, decades, 2 * decades * per_decade + 1)
-
-
-def curves(act: Activation, K: np.ndarray) -> Curves:
-    """The averages on a grid, with the errors that a second quadrature of half the panels shows.
-
-    A K at which they overflow is left out.
-    """
-    half, fine = (_on_grid(act, panels, K) for panels in _panels(act))
-    kept = np.isfinite(half).all(0) & np.isfinite(fine).all(0)
-    half, (ss, a, g) = half[:, kept], fine[:, kept]
-    size = np.stack([ss, a, a + np.abs(g)])
-    error = np.max(np.abs(half - [ss, a, g]) / np.where(size > 0, size, 1.0), axis=0)
-    return Curves(K[kept], ss, a, g, error)
-
-
-def _panels(act: Activation) -> tuple[int, int]:
-    return (256, 512) if act.oscillates else (16, 32)
-
-
-def _on_grid(act: Activation, panels: int, K: np.ndarray) -> np.ndarray:
-    options: dict[str, Any] = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": act.cuts}
-    kinks = [kink.position for kink in act.kinks]
-    found = []
-    # With the compiled σ and σ' of `moment`: a program for the three averages would take longer to compile than to run.
-    for part in blocks(K.size, block_size(8 * 8 * 16 * panels * (len(kinks) + 1), K.size)):
-        spread = np.sqrt(K[part])
-        x, w = unit_rule(np, spread, in_units(np, kinks, spread), **options)
-        z = spread[:, None] * x
-        s, d = (elementwise(act.derivative(n), z) for n in (0, 1))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found.append([(w * f).sum(-1) for f in (s * s, d * d, z * s * d / K[part, None])])
-    return np.concatenate(found, axis=1)

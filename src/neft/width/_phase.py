@@ -16,7 +16,8 @@ from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
 from ._asymptotics import origin
-from ._critical import CriticalPoint, Curves, critical, curves, grid, per_weight
+from ._critical import CriticalPoint, critical
+from ._curves import Curves, curves, grid, per_weight
 
 PHASES = ("ordered", "chaotic", "critical", "diverging", "unsettled")
 """What the codes 0, 1, … of a phase diagram mean."""
