@@ -15,6 +15,7 @@ from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
 from ._norm import RMSNorm as RMSNorm
+from ._repeated import in_words as in_words
 from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
 from ._residual import Residual as Residual

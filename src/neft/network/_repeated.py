@@ -1,5 +1,6 @@
 """The block that a deep network repeats."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def _refuse_what_does_not_repeat(step: Sequence[Block]) -> None:
     jax.eval_shape(run, jax.ShapeDtypeStruct((), jnp.float32))
     if kinds != ["gaussian"]:
         raise ValueError(
-            f"block {_check.brief(tuple(step))} ends in activations, but must begin and end at preactivations to be "
+            f"block {_check.brief(in_words(step))} ends in activations, but must begin and end at preactivations to be "
             'repeated, such as ("tanh", Dense(64)).'
         )
 
@@ -97,10 +98,9 @@ def _segments(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
 def _looks(parts: Sequence[Sequence[Block]], dense: int | None) -> Any:
     # All that K depends on, but for the variances that are asked about: not rates and not widths.
     blocks = [_without_rates(block) for part in parts for block in part]
-    try:
+    # Without a dense block, or with fewer than that, it is compared as it is.
+    with contextlib.suppress(ValueError):
         blocks = Variances(blocks, dense).put(0.0, 1.0)
-    except ValueError:
-        pass  # no dense block, or not as many: then it is compared as it is
     return jax.tree.structure(tuple(blocks)), jax.tree.leaves(tuple(blocks))
 
 
@@ -110,3 +110,23 @@ def _without_rates(block: Any) -> Any:
     if isinstance(block, Residual):
         return Residual(*map(_without_rates, block.branch), skip=_without_rates(block.skip))
     return block
+
+
+def in_words(blocks: Sequence[Block]) -> str:
+    """The blocks without their hyperparameters, as one would write them.
+
+    >>> in_words(repeated(Residual("relu", Dense(8), skip=0.5)))
+    'Residual(relu, Dense(8), skip=0.5)'
+    """
+    return ", ".join(map(_word, blocks))
+
+
+def _word(block: Any) -> str:
+    if isinstance(block, Nonlinearity):
+        return block.activation.name
+    if isinstance(block, Dense):
+        return f"Dense({block.width})"
+    if isinstance(block, Residual):
+        skip = _word(block.skip) if isinstance(block.skip, Dense) else f"{block.skip:g}"
+        return f"Residual({in_words(block.branch)}, skip={skip})"
+    return f"{type(block).__name__}()"

@@ -32,7 +32,9 @@ class Variances:
         parts, tree = jax.tree.flatten(tuple(blocks), is_leaf=_has_variances)
         holders = [i for i, part in enumerate(parts) if _has_variances(part)]
         if not holders:
-            raise ValueError(f"blocks {_check.brief(tuple(blocks))} hold no dense block whose C_b and C_W could be set.")
+            raise ValueError(
+                f"blocks {_check.brief(tuple(blocks))} hold no dense block whose C_b and C_W could be set."
+            )
         if dense is not None:
             dense = _check.integer("dense", dense, at_least=0, at_most=len(holders) - 1)
         chosen = holders if dense is None else [holders[dense]]
@@ -74,4 +76,6 @@ def _named(holders: list[Any], dense: int | None) -> str:
     words = [f"{type(one).__name__}({getattr(one, 'width', '')})" for one in holders]
     if dense is not None and len(holders) > 1:
         return f"dense block {dense} of 0 to {len(holders) - 1}, {words[dense]}"
-    return f"the dense block {words[0]}" if len(holders) == 1 else f"all {len(holders)} dense blocks, {', '.join(words)}"
+    return (
+        f"the dense block {words[0]}" if len(holders) == 1 else f"all {len(holders)} dense blocks, {', '.join(words)}"
+    )

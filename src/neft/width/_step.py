@@ -245,4 +245,3 @@ def _table_of_means(act: Activation) -> _Means:
     K = np.exp(log_K)
     ratio = moment(act, Powers(s=1), K) / np.sqrt(np.exp(table.square(log_K)))
     return _Means(table, CubicSpline(log_K, ratio))
-
