@@ -18,6 +18,7 @@ from ._norm import RMSNorm as RMSNorm
 from ._repeated import in_words as in_words
 from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
+from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
 from ._runs import along as along
 from ._runs import segments as segments

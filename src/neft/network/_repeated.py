@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from .. import _check
 from .._activation import Activation
 from ._block import Block
-from ._chain import blocks_of, passed
+from ._chain import blocks_of, fans, passed
 from ._dense import Dense
 from ._network import Network, _Nothing
 from ._nonlinearity import Nonlinearity
@@ -110,6 +110,20 @@ def _without_rates(block: Any) -> Any:
     if isinstance(block, Residual):
         return Residual(*map(_without_rates, block.branch), skip=_without_rates(block.skip))
     return block
+
+
+def stream_width(step: Sequence[Block]) -> int:
+    """The width that goes in and comes out of a step.
+
+    >>> stream_width(repeated(Residual(Dense(16), "relu", Dense(8))))
+    8
+    """
+    parts = jax.tree.leaves(tuple(step), is_leaf=lambda part: isinstance(part, Block) and hasattr(part, "width"))
+    for width in dict.fromkeys(part.width for part in reversed(parts) if hasattr(part, "width")):
+        with contextlib.suppress(ValueError):
+            if fans(step, width)[-1] == width:
+                return width
+    raise ValueError(f"block {_check.brief(in_words(step))} has no width that goes in and comes out.")
 
 
 def in_words(blocks: Sequence[Block]) -> str:
