@@ -39,9 +39,8 @@ def block_start(given: Any, step: Step, dense: Any, C_b: Any, C_W: Any, point: i
     skipped = step.slopes(K, 0.0, 0.0)
     if abs(float(step.slopes(K, 0.0, 1.0).parallel) - 1) < 1e-4:
         # As a norm inside of a skip of 1 has it: nothing that weights do comes back to them.
-        return BlockStart(
-            0.0, 1.0, "free", None, "no variances are critical, and with norms in the branches any will do"
-        )
+        why = "none are critical, and with norms in the branches differences change as a power of the depth with any"
+        return BlockStart(0.0, 1.0, "free", None, why)
     if abs(float(skipped.perpendicular) - 1) < 1e-9:
         return _small(step, K, count)
     raise ValueError(f"the block has no critical point, so C_b and C_W must be given: {found.why}")

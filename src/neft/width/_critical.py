@@ -15,8 +15,8 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import moment
-from ._asymptotics import Origin, origin
 from ._curves import GROWTH, SLOPE, SQUARE, Curves, curves, grid, per_weight
+from ._origin import Origin, origin
 from ._points import points as points_of
 from ._step import Step
 from ._subject import Repeated, Subject, subject
@@ -195,6 +195,10 @@ def _of_block(of: Subject, step: Step) -> Criticality:
 def _found(of: Subject, points: list[CriticalPoint], why: list[str], on: Curves | None) -> Criticality:
     best = points[0] if points else None
     nothing = np.empty(0)
+    if on is not None and of.activation is not None and of.dense is not None:
+        # The step of an activation that was given as a block.
+        C_W = best.C_W if best else 1.0
+        on = on._replace(a=C_W * on.a, g=C_W * on.g)
     return Criticality(
         activation=of.name,
         dense=of.dense,

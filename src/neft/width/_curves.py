@@ -9,7 +9,7 @@ from .._activation import Activation
 from .._blocks import block_size, blocks
 from .._quadrature import elementwise, in_units, unit_rule
 from ..gaussian import Powers, moment
-from ._asymptotics import origin
+from ._origin import origin
 
 SQUARE, SLOPE, GROWTH = Powers(s=2), Powers(s1=2), Powers(s=1, s1=1, z=1)
 """⟨s²⟩, ⟨s'²⟩ and K d⟨s²⟩/dK."""

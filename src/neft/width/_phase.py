@@ -14,9 +14,9 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
-from ._asymptotics import origin
 from ._critical import CriticalPoint, critical
 from ._curves import Curves, curves, grid, per_weight
+from ._origin import origin
 from ._settled import START, TOP, settled
 from ._subject import Repeated, subject
 

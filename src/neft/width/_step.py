@@ -12,8 +12,8 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from .._activation import Activation
 from ..gaussian import Powers, moment
 from ..network import Block, Means, Stage, Variances, passed
-from ._asymptotics import origin
 from ._curves import SQUARE, curves, grid, per_weight
+from ._origin import origin
 
 _CHUNK = 256  # values in one call of a compiled program, so that there is one program for all numbers of them
 _DECADES, _PER_DECADE = 16, 60
