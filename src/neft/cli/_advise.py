@@ -19,8 +19,8 @@ def advise(
     output: Output,
     name: Annotated[str | None, NAME] = None,
     depth: Annotated[
-        int | None, _network("--depth", "L, the number of layers of weights, or of blocks (default 3).")
-    ] = (None),
+        int | None, _network("--depth", "L, the number of layers of weights or blocks (default 3).")
+    ] = None,
     width: Annotated[int | None, _network("--width", "Width of every hidden layer (default 128).")] = None,
     inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
     outputs: Annotated[int, _network("--outputs", "Number of outputs (default 1).")] = 1,

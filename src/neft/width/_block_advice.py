@@ -195,7 +195,7 @@ def _finite(net: Network, x: np.ndarray, count: int, width: int, first: float) -
     return {
         "spread_output": math.sqrt(found["V"] / n) / found["K"],
         "spread_ntk": math.sqrt((found["A"] + 2 * found["B"]) / n) / found["Theta"],
-        "strength": float(strength(found, n)),
+        "strength": float(strength({name: np.array([value]) for name, value in found.items()}, n)[0]),
     }, ""
 
 

@@ -209,20 +209,23 @@ def _edge(step: Step, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _crossing(f: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Where each f changes from negative to positive; an end where it does not."""
     f_low, f_high = f(low), f(high)
-    ends = np.where(f_low >= 0, low, high)
     inside = (f_low < 0) & (f_high > 0)
-    at = low
+    found, left, side = np.where(f_low >= 0, low, high), inside, np.zeros(low.shape)
     for count in range(60):
-        # The secant, and every third time the middle, so that no end stays for ever.
+        # The secant, with an end that stays pulled in, and now and then the middle.
         line = (low * f_high - high * f_low) / np.where(inside, f_high - f_low, 1.0)
-        at = np.where(inside & (count % 3 < 2) & (low < line) & (line < high), line, (low + high) / 2)
+        good = inside & (count % 5 < 4) & (low < line) & (line < high)
+        at = np.where(good, line, (low + high) / 2)
         value = f(at)
         under = value < 0
-        low, f_low = np.where(under, at, low), np.where(under, value, f_low)
-        high, f_high = np.where(under, high, at), np.where(under, f_high, value)
-        if not (inside & (np.abs(value) > 1e-13) & (high - low > 1e-13 * np.abs(high))).any():
+        f_low = np.where(under, value, np.where(side > 0, f_low / 2, f_low))
+        f_high = np.where(under, np.where(side < 0, f_high / 2, f_high), value)
+        low, high, side = np.where(under, at, low), np.where(under, high, at), np.where(under, -1, 1)
+        found = np.where(left, at, found)
+        left = left & (np.abs(value) > 1e-9) & (high - low > 1e-10 * np.abs(high))
+        if not left.any():
             break
-    return np.where(inside, at, ends)
+    return found
 
 
 def _solved(step: Step, K: float, C_b: float, C_W: float) -> tuple[float, float, float] | None:

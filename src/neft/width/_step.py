@@ -61,7 +61,7 @@ class Step:
         """K', χ_∥ and χ_⊥; to some six digits if `quick`."""
         engine = _Quick() if quick else _Exact()
         value, given = self._passed(K, C_b, C_W, engine)
-        shape, flat = value.shape, [np.ravel(part) for part in (*given, *engine.asked)]
+        shape, flat = value.shape, [*given, *engine.asked]
         found = [np.empty(value.size) for _ in range(2)]
         for start in range(0, value.size, _CHUNK):
             part = slice(start, min(start + _CHUNK, value.size))
@@ -73,12 +73,13 @@ class Step:
         return Slopes(value, parallel, perpendicular)
 
     def _passed(self, K: Any, C_b: Any, C_W: Any, engine: Any) -> tuple[np.ndarray, list[np.ndarray]]:
-        given = [np.array(part) for part in np.broadcast_arrays(*(np.asarray(v, float) for v in (K, C_b, C_W)))]
-        K, C_b, C_W = given
+        given = np.broadcast_arrays(*(np.asarray(v, float) for v in (K, C_b, C_W)))
+        # Arrays without axes would become numbers on the way.
+        K, C_b, C_W = flat = [np.array(part).ravel() for part in given]
         # Above the range of numbers is infinity, which is an answer here.
         with np.errstate(over="ignore", invalid="ignore"):
             stage = passed(self.variances.put(C_b, C_W), Stage.itself(K, np.zeros_like(K)), engine)
-        return np.asarray(stage.c) + np.zeros_like(K), given
+        return np.asarray(stage.c + np.zeros_like(K)).reshape(given[0].shape), flat
 
 
 def _activations_of(blocks: Sequence[Block]) -> tuple[Activation, ...]:

@@ -1,4 +1,4 @@
-"""The tensors of one input along a deep stream of equal residual blocks of two matrices (docs/theory/blocks, 13-30)."""
+"""Tensors of one input along equal residual blocks of two matrices, however many (docs/theory/blocks, eqs. 13-30)."""
 
 import functools
 from collections.abc import Sequence
