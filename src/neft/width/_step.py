@@ -117,31 +117,31 @@ class _Exact:
         self.slopes, self.asked = slopes, []
 
     def pair(self, activation: Activation, stage: Stage) -> Means:
-        K = np.asarray(stage.K1)
-        square, slope = _where_known(K, lambda K: moment(activation, SQUARE, K)), np.zeros_like(K)
+        known, K = _known(stage.K1)
+        square, slope = np.where(known, moment(activation, SQUARE, K), np.nan), np.zeros_like(K)
         if self.slopes:
-            slope, growth = (_where_known(K, lambda K, i=i: per_weight(activation, K)[i]) for i in (0, 1))
+            slope, growth = (np.where(known, one, np.nan) for one in per_weight(activation, K))
             self.asked += [square, slope, growth]
         return Means(square, square, square, slope)
 
     def mean(self, activation: Activation, stage: Stage) -> tuple[Any, Any]:
-        K = np.asarray(stage.K1)
-        mean = _where_known(K, lambda K: moment(activation, Powers(s=1), K))
+        known, K = _known(stage.K1)
+        mean = np.where(known, moment(activation, Powers(s=1), K), np.nan)
         if self.slopes:
             # At K = 0 nothing is known of σ'' by this; a norm of activations is no place for it.
             safe = np.where(K > 0, K, 1.0)
-            change = _where_known(safe, lambda K: moment(activation, Powers(s1=1, z=1), K)) / (2 * safe)
-            self.asked += [mean, change]
+            self.asked += [mean, moment(activation, Powers(s1=1, z=1), safe) / (2 * safe)]
         return mean, mean
 
     def tilted(self, activation: Activation, stage: Stage) -> Any:
         return np.zeros_like(stage.c)  # a part of Θ, which is not looked at
 
 
-def _where_known(K: np.ndarray, average: Any) -> np.ndarray:
-    # A K that is not finite has no averages.
+def _known(K: Any) -> tuple[np.ndarray, np.ndarray]:
+    # A K that is not finite has no averages; any other stands in for it.
+    K = np.asarray(K)
     known = np.isfinite(K) & (K >= 0)
-    return np.where(known, average(np.where(known, K, 1.0)), np.nan)
+    return known, np.where(known, K, 1.0)
 
 
 class _Quick:
