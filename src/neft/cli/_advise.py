@@ -66,9 +66,12 @@ def advise(
     depth, width = repeated.sizes(block, depth, width)
     more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
     found = theory.advise(block, depth, width, **more, dense=repeated.dense)
-    if isinstance(found, theory.BlockAdvice) and (code is not None or parameterization is not None):
-        option = "--code" if code is not None else "--parameterization"
-        raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
+    if isinstance(found, theory.BlockAdvice):
+        if code is not None or parameterization is not None:
+            option = "--code" if code is not None else "--parameterization"
+            raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
+        emit(found, output)
+        return
     if parameterization is not None:
         emit(found.parameterization(parameterization), output)
     elif code is None:

@@ -33,8 +33,8 @@ def phase(
 
     count = integer("--points", points, at_least=2, at_most=10_000)
     block = repeated.build(name)
-    axes = {"C_b": _axis("--C-b", C_b, count), "C_W": _axis("--C-W", C_W, count)}
-    emit(width.phase(block, **axes, dense=repeated.dense), output)
+    biases, weights = _axis("--C-b", C_b, count), _axis("--C-W", C_W, count)
+    emit(width.phase(block, C_b=biases, C_W=weights, dense=repeated.dense), output)
 
 
 def _axis(option: str, text: str, count: int) -> "np.ndarray":

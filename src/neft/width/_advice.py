@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -138,6 +138,10 @@ class _Flow(NamedTuple):
     strength: np.ndarray
 
 
+@overload
+def advise(activation: str | Activation | Callable[[Any], Any], depth: int, width: int, **options: Any) -> Advice: ...
+@overload
+def advise(activation: Repeated, depth: int, width: int, **options: Any) -> Advice | BlockAdvice: ...
 @public
 @float64
 def advise(

@@ -126,7 +126,7 @@ def _weight(step: Step, K: float) -> float | None:
     low, high = math.log(1e-8), math.log(_LARGEST)
     if not excess(low) < 0 < excess(high):
         return None
-    found: Any = brentq(excess, low, high, xtol=1e-15, rtol=1e-14)
+    found: Any = brentq(excess, low, high, xtol=1e-15)
     # To its last digits, which the logarithm has lost.
     near = math.exp(found)
     a, b = near * (1 - 1e-12), near * (1 + 1e-12)
