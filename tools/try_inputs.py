@@ -790,12 +790,16 @@ SERVING = {
     "along",
     "fans",
     "hidden_widths",
+    "in_words",
     "infinite_width",
     "multiplied",
+    "only_activation",
     "passed",
     "perceptron",
     "plain",
+    "repeated",
     "segments",
+    "stream_width",
     "widened",
 }
 SERVING = {f"network.{name}" for name in SERVING}

@@ -188,7 +188,7 @@ def _of_block(of: Subject, step: Step) -> Criticality:
     points = sorted((CriticalPoint(**point._asdict()) for point in found), key=_rank)  # type: ignore[arg-type]
     K = np.logspace(-_DECADES, _DECADES, 10 * 2 * _DECADES + 1)
     best = points[0] if points else None
-    at = step.slopes(K, best.C_b if best else 0.0, best.C_W if best else 1.0)
+    at = step.slopes(K, best.C_b if best else 0.0, best.C_W if best else 1.0, by="grid")
     return _found(of, points, why, Curves(K, at.K, at.perpendicular, at.parallel, 0 * K))
 
 

@@ -134,9 +134,14 @@ def _of_activation(act: Activation, b: np.ndarray, w: np.ndarray) -> tuple[np.nd
 def _of_block(step: Any, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     step.refuse_jumps()
     K = settled(step, b, w)
-    # Where K diverges, those of the largest variance.
-    at = step.slopes(np.where(np.isinf(K), TOP, np.where(np.isnan(K), START, K)), b, w)
-    return K, (at.perpendicular, at.parallel)
+    at = step.slopes(np.where(np.isfinite(K), K, START), b, w)
+    # Where K diverges, those of the largest variance, infinite where they overflow there.
+    away = np.isinf(K)
+    last = step.slopes(TOP, b[away], w[away], by="grid") if away.any() else None
+    chi = at.perpendicular, at.parallel
+    for values, end in zip(chi, (last.perpendicular, last.parallel) if last else ()):
+        values[away] = np.where(np.isnan(end), np.inf, end)
+    return K, chi
 
 
 def _codes(K: np.ndarray, perpendicular: np.ndarray, tolerance: float) -> np.ndarray:

@@ -35,9 +35,10 @@ def points(step: Step) -> tuple[list[Found], list[str]]:
     fixed = _fixed_growth(step)
     if fixed is not None:
         return _normalized(step, fixed)
-    silent = step.slopes(_GRID, 0.0, 0.0).perpendicular
-    if silent.min() >= 1 - _EQUAL and (step.slopes(_GRID, 0.0, 1.0).perpendicular > silent).all():
-        return [], [_skipped(float(silent.min()))]
+    silent, loud = (step.slopes(_GRID, 0.0, C_W, by="grid").perpendicular for C_W in (0.0, 1.0))
+    known = np.isfinite(silent) & np.isfinite(loud)
+    if (silent[known] >= 1 - _EQUAL).all() and (loud > silent)[known].all():
+        return [], [_skipped(float(silent[known].min()))]
     if _scale_invariant(step):
         return _every_K(step)
     found, why = _at_zero(step)
@@ -62,7 +63,7 @@ def _skipped(silent: float) -> str:
 def _fixed_growth(step: Step) -> float | None:
     """χ_∥ where a norm fixes it, whatever the variances are; else None."""
     K, b, w = (part.ravel() for part in np.meshgrid([0.5, 1.0, 3.0], [0.05, 0.4], [0.5, 1.0, 2.0], indexing="ij"))
-    parallel = step.slopes(K, b, w).parallel
+    parallel = step.slopes(K, b, w, by="grid").parallel
     return float(parallel.mean()) if np.ptp(parallel) < _FIXED else None
 
 
@@ -102,7 +103,7 @@ def _normalized(step: Step, parallel: float) -> tuple[list[Found], list[str]]:
 
 
 def _scale_invariant(step: Step) -> bool:
-    at = step.slopes(_GRID[::20], 0.0, 1.0)
+    at = step.slopes(_GRID[::20], 0.0, 1.0, by="grid")
     ratio = at.K / _GRID[::20]
     same = np.abs(ratio / ratio[0] - 1).max() if ratio[0] > 0 else 1.0
     return bool(same < _EQUAL and np.abs(at.parallel - at.perpendicular).max() < _EQUAL)
@@ -143,7 +144,7 @@ def _at_zero(step: Step) -> tuple[list[Found], list[str]]:
     at = step.slopes(0.0, 0.0, C_W)
     if abs(float(at.parallel) - 1) > 1e-9:
         return [], [f"K* = 0 is not critical because χ_∥ = {float(at.parallel):.6g} where χ_⊥ = 1."]
-    change = step.value(_GRID, 0.0, C_W) / _GRID - 1
+    change = step.value(_GRID, 0.0, C_W, by="grid") / _GRID - 1
     (seen,) = np.nonzero(np.abs(change) > _RESOLVED)
     said = f"K* = 0 is critical at C_W = {C_W:.6g}"
     if not seen.size:
@@ -158,7 +159,7 @@ def _at_zero(step: Step) -> tuple[list[Found], list[str]]:
 
 def _above_zero(step: Step) -> Iterator[tuple[Found | None, str]]:
     b, w = _edge(step, _GRID)
-    at = step.slopes(_GRID, b, w)
+    at = step.slopes(_GRID, b, w, by="grid")
     D = np.where(np.isfinite(w), at.parallel - at.perpendicular, np.nan)
     (seen,) = np.nonzero(np.abs(D) > _RESOLVED)
     some = False
@@ -182,23 +183,23 @@ def _above_zero(step: Step) -> Iterator[tuple[Found | None, str]]:
             Found(max(C_b, 0.0), C_W, K, kind, side),
             f"K* = {K:.6g} attracts from {words}, by χ_∥ on its two sides.",
         )
-    if not some:
-        yield (
-            None,
-            f"No point has K* > 0 because χ_∥ and χ_⊥ are nowhere both 1 for K from {_GRID[0]:g} to {_GRID[-1]:g}.",
-        )
+    if not seen.size:
+        yield None, "No point with K* > 0 was found, because χ_∥ and χ_⊥ cannot be told apart where χ_⊥ = 1."
+    elif not some:
+        span = f"K from {_GRID[seen[0]]:.0e} to {_GRID[seen[-1]]:.0e}"
+        yield None, f"No point has K* > 0 because χ_∥ and χ_⊥ are nowhere both 1 for {span}."
 
 
 def _edge(step: Step, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C_b ≥ 0 and C_W with χ_⊥ = 1 and K' = K at each K; where that asks for C_b < 0, it is 0 and K' > K."""
 
     def balanced(w: np.ndarray) -> np.ndarray:
-        return _crossing(lambda b: step.value(K, b, w, quick=True) / K - 1, np.zeros_like(K), K)
+        return _crossing(lambda b: step.value(K, b, w, by="table") / K - 1, np.zeros_like(K), K)
 
     def excess(log_W: np.ndarray) -> np.ndarray:
         w = np.exp(log_W)
         # At weights that no table reaches it is large.
-        return np.nan_to_num(step.slopes(K, balanced(w), w, quick=True).perpendicular - 1, nan=1.0)
+        return np.nan_to_num(step.slopes(K, balanced(w), w, by="table").perpendicular - 1, nan=1.0)
 
     low, high = (np.full_like(K, math.log(value)) for value in (1 / _LARGEST, _LARGEST))
     there = (excess(low) < 0) & (excess(high) > 0)

@@ -31,7 +31,7 @@ def settled(step: Step, b: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def _of_part(step: Step, b: np.ndarray, w: np.ndarray) -> np.ndarray:
-    values = step.value(_KNOTS[None, :], b[:, None], w[:, None], quick=True)
+    values = step.value(_KNOTS[None, :], b[:, None], w[:, None], by="table")
     start, lost = np.full_like(b, START), np.zeros(b.shape, bool)
     falls = np.flatnonzero((np.diff(values, axis=1) < -_MARGINAL * values[:, 1:]).any(1))
     if falls.size:
@@ -43,19 +43,19 @@ def _of_part(step: Step, b: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def _followed(step: Step, K: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for _ in range(_STEPS):
-        new = np.clip(step.value(K, b, w, quick=True), _KNOTS[0], TOP)
+        new = np.clip(step.value(K, b, w, by="table"), _KNOTS[0], TOP)
         if np.array_equal(new, K, equal_nan=True):
             break
         K = new
     inside = (_KNOTS[0] < K) & (TOP > K)
-    change = np.abs(step.value(K, b, w, quick=True) / K - 1)
+    change = np.abs(step.value(K, b, w, by="table") / K - 1)
     return np.where(np.isfinite(K), K, START), ~np.isfinite(K) | (inside & (change > _RESTLESS))
 
 
 def _ahead(step: Step, excess: np.ndarray, start: np.ndarray, b: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The next fixed point in the direction in which K moves: 0 if it is below all knots, inf if above."""
     knots = np.broadcast_to(_KNOTS, excess.shape)
-    change = step.value(start, b, w, quick=True) / start - 1
+    change = step.value(start, b, w, by="table") / start - 1
     rises = change > 0
     ahead = (knots > start[:, None]) == rises[:, None]
     # A change that is only rounding does not stop the flow: it takes long to matter, but it does.
@@ -85,7 +85,7 @@ def _bisected(step: Step, passed: np.ndarray, beyond: np.ndarray, b: np.ndarray,
     for _ in range(50):
         middle = (passed + beyond) / 2
         K = np.exp(middle)
-        goes_on = (step.value(K, b, w, quick=True) > K) == rises
+        goes_on = (step.value(K, b, w, by="table") > K) == rises
         passed, beyond = np.where(goes_on, middle, passed), np.where(goes_on, beyond, middle)
     return np.exp((passed + beyond) / 2)
 
