@@ -615,8 +615,9 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "C_b": None,
             "C_W": None,
             "point": 0,
+            "dense": None,
         },
-        "width.asymptotics": lambda: {"activation": "tanh"},
+        "width.asymptotics": lambda: {"activation": "tanh", "dense": None},
         "width.check": lambda: {
             "net": t()["net"],
             "x": t()["x"][0],
@@ -626,7 +627,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "own_width": False,
             "dtype": None,
         },
-        "width.critical": lambda: {"activation": "relu"},
+        "width.critical": lambda: {"activation": _block(), "dense": 0},
         "width.density": lambda: {"stats": t()["stats"], "z": None, "layer": None, "limit": 0.5},
         "width.equal_shares": lambda: {"net": t()["net"], "x": t()["x"][0]},
         "width.flow": lambda: flow,
@@ -635,10 +636,23 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "width.kernel": lambda: {"net": t()["net"], "x1": t()["x"], "x2": None, "dtype": None, "out": None},
         "width.pair_kernel": lambda: {"net": t()["net"], "x1": t()["x"], "x2": t()["x"], "terms": 8},
         "width.parameterize": lambda: {"net": t()["net"], "kind": "ntk"},
-        "width.phase": lambda: {"activation": "relu", "C_b": [0.1], "C_W": [1.0], "tolerance": 0.001},
+        "width.phase": lambda: {
+            "activation": "relu",
+            "C_b": [0.1],
+            "C_W": [1.0],
+            "dense": None,
+            "tolerance": 0.001,
+        },
         "width.statistics": lambda: {"net": t()["net"], "x": t()["x"][0], "only": None, "rtol": 1e-6},
-        "width.susceptibilities": lambda: relu | {"K": 1.0, "C_W": 1.0},
+        "width.susceptibilities": lambda: {"activation": _block(), "K": 1.0, "C_W": 1.0, "C_b": 0.0, "dense": None},
     }
+
+
+@functools.cache
+def _block() -> Any:
+    import neft
+
+    return neft.Residual("relu", neft.Dense(4), skip=0.5)
 
 
 @functools.cache
@@ -711,7 +725,7 @@ COMMANDS = {
     ),
     "stats": ("--widths 3,4,1", ["--widths", "--activation", "--C-b", "--C-W", "--input", "--lambda-W", "--out"]),
     "check": ("--widths 3,4,1 --draws 4", ["--widths", "--draws", "--factors", "--input", "--seed", "--out"]),
-    "critical": ("relu", ["", "--out"]),
+    "critical": ("relu --residual --skip 0.5", ["", "--skip", "--norm", "--network", "--dense", "--out"]),
     "phase": ("relu --points 2", ["", "--C-b", "--C-W", "--points"]),
     "advise": (
         "relu --depth 3 --width 8",
@@ -791,12 +805,16 @@ SERVING = {
     "along",
     "fans",
     "hidden_widths",
+    "in_words",
     "infinite_width",
     "multiplied",
+    "only_activation",
     "passed",
     "perceptron",
     "plain",
+    "repeated",
     "segments",
+    "stream_width",
     "widened",
 }
 SERVING = {f"network.{name}" for name in SERVING}

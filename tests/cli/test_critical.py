@@ -60,3 +60,47 @@ def test_show_draws_criticality_from_a_file(neft, tmp_path):
 def test_bad_options_are_one_sentence(neft, options, words):
     result = neft(*options.split())
     assert result.exit_code == 2 and words in result.stderr
+
+
+def test_blocks_are_critical_elsewhere(neft, tmp_path):
+    text = neft("critical", "relu", "--residual", "--skip", "0.6", "--plot", tmp_path / "c.png").stdout
+    assert "Critical points of Residual(relu, Dense(128), skip=0.6)" in text and "1.28" in text
+    assert "C_b and C_W are those of the dense block Dense(128)." in text
+    assert (tmp_path / "c.png").stat().st_size > 5000
+
+
+def test_the_block_of_a_network_in_a_file(neft, tmp_path):
+    line = ("network", "--activation", "relu", "--depth", "5", "--width", "16", "--residual", "--skip", "0.6")
+    assert neft(*line, "--out", tmp_path / "net.toml").exit_code == 0
+    text = neft("critical", "--network", tmp_path / "net.toml", "--json").stdout
+    record = json.loads(text)
+    assert record["activation"] == "Residual(relu, Dense(16), skip=0.6)" and record["dense"].endswith("Dense(16)")
+    advice = json.loads(neft("advise", "--network", tmp_path / "net.toml", "--json").stdout)
+    assert advice["type"] == "BlockAdvice" and (advice["depth"], advice["width"]) == (5, 16)
+    assert advice["strength"] is None and advice["C_W"] == pytest.approx(1.28)
+
+
+def test_phases_of_a_block(neft, tmp_path):
+    line = ("phase", "relu", "--residual", "--skip", "0.6", "--C-W", "0.5,2", "--points", "2")
+    text = neft(*line, "--out", tmp_path / "p.json").stdout
+    assert "Phases of Residual(relu, Dense(128), skip=0.6)" in text and "diverging" in text
+    assert "C_b and C_W are those of" in neft("show", tmp_path / "p.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("critical", "an activation is missing"),
+        ("critical tanh --skip 0.5", "--skip is 0.5, but goes with --residual."),
+        ("critical tanh --norm batch", "--norm is 'batch', but must be one of rms, layer"),
+        ("critical tanh --network net.toml", "so the activation 'tanh' cannot be given with it"),
+        ("critical --network net.toml --residual", "so --residual cannot be given with it"),
+        ("critical tanh --dense 0", "no block was given"),
+        ("phase tanh --residual --dense 1 --points 2", "dense is 1, but must be at most 0"),
+        ("advise tanh --residual --depth 2", "depth is 2, but must be at least 3"),
+        ("advise tanh --residual --C-b 0 --C-W 1 --code jax", "--code is for multilayer perceptrons"),
+    ],
+)
+def test_bad_options_of_blocks_are_one_sentence(neft, line, words):
+    result = neft(*line.split())
+    assert result.exit_code == 2 and words in result.stderr

@@ -7,6 +7,7 @@ import typer
 
 from ._emit import emit
 from ._options import Output
+from ._repeated import NAME, Repeated
 
 
 def _network(name: str, help: str) -> Any:
@@ -14,12 +15,13 @@ def _network(name: str, help: str) -> Any:
 
 
 def advise(
-    name: Annotated[
-        str, typer.Argument(help="Name, with parameters in parentheses where it has some.", show_default=False)
-    ],
+    repeated: Repeated,
     output: Output,
-    depth: Annotated[int, _network("--depth", "L, the number of layers of weights (default 3).")] = 3,
-    width: Annotated[int, _network("--width", "Width of every hidden layer (default 128).")] = 128,
+    name: Annotated[str | None, NAME] = None,
+    depth: Annotated[
+        int | None, _network("--depth", "L, the number of layers of weights or blocks (default 3).")
+    ] = None,
+    width: Annotated[int | None, _network("--width", "Width of every hidden layer (default 128).")] = None,
     inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
     outputs: Annotated[int, _network("--outputs", "Number of outputs (default 1).")] = 1,
     q: Annotated[float, _network("--q", "Mean square of an input's components (default 1).")] = 1.0,
@@ -50,6 +52,8 @@ def advise(
     """Advise on initialization and learning rates, say what to expect, and whether the network is too deep.
 
     Example: neft advise gelu --depth 8 --width 256 --plot advice.svg
+
+    Example: neft advise relu --residual --norm rms --depth 12 --width 256
     """
     from .. import width as theory
     from .._check import one_of
@@ -58,7 +62,16 @@ def advise(
         one_of("--code", code, theory.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
-    found = theory.advise(name, depth, width, inputs=inputs, outputs=outputs, q=q, C_b=C_b, C_W=C_W, point=point)
+    block = repeated.build(name, width=width)
+    depth, width = repeated.sizes(block, depth, width)
+    more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
+    found = theory.advise(block, depth, width, **more, dense=repeated.dense)
+    if isinstance(found, theory.BlockAdvice):
+        if code is not None or parameterization is not None:
+            option = "--code" if code is not None else "--parameterization"
+            raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
+        emit(found, output)
+        return
     if parameterization is not None:
         emit(found.parameterization(parameterization), output)
     elif code is None:

@@ -17,10 +17,15 @@ from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
 from ._norm import RMSNorm as RMSNorm
+from ._repeated import in_words as in_words
+from ._repeated import only_activation as only_activation
+from ._repeated import repeated as repeated
+from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
 from ._runs import along as along
 from ._runs import segments as segments
 from ._stage import Stage as Stage
 from ._stage import multiplied as multiplied
+from ._variances import Variances as Variances
 from ._widened import hidden_widths as hidden_widths
 from ._widened import widened as widened

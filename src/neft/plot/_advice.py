@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ..width import Advice
+from ..width import Advice, BlockAdvice
 from ._style import INK, look, styled
 
 
@@ -22,6 +22,33 @@ def advice(found: Advice) -> Figure:
     left, right = figure.subplots(1, 2)
     _rates(left, found)
     _spreads(right, found)
+    return figure
+
+
+@styled
+def block_advice(found: BlockAdvice) -> Figure:
+    """Left the variance through the blocks; right the two susceptibilities of each."""
+    verdict = "finite width not known" if found.verdict == "not known" else found.verdict
+    figure = Figure(figsize=(9.2, 3.2), layout="constrained")
+    figure.suptitle(
+        f"{found.activation}, depth {found.depth}, width {found.width}:  "
+        f"$C_b = {found.C_b:.4g}$, $C_W = {found.C_W:.4g}$, {verdict}",
+        fontsize=10,
+        color=INK,
+    )
+    left, right = figure.subplots(1, 2)
+    left.set(title="Variance of a preactivation", xlabel="blocks passed", ylabel="K")
+    right.set(title="Susceptibilities", xlabel="block", ylabel="χ")
+    marks = {"markersize": 4, "markevery": max(1, found.depth // 12)}
+    left.plot(np.arange(len(found.K)), found.K, marker="o", **marks, **look(0, 0))
+    left.set_ylim(0, 1.08 * float(found.K.max()))
+    right.axhline(1, color=INK, linewidth=0.8)
+    block = np.arange(1, len(found.parallel) + 1)
+    for i, (chi, label) in enumerate(((found.perpendicular, r"$\chi_\perp$"), (found.parallel, r"$\chi_\|$"))):
+        right.plot(block, chi, label=label, marker="os"[i], **marks, **look(2 * i, i))
+    right.legend()
+    for axes in (left, right):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
 
 

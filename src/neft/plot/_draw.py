@@ -11,10 +11,10 @@ from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, Outp
 from ..fisher import Curves, Geometry
 from ..sweep import Experiments, Headlines
 from ..training import Evolution, FinitePrediction, Forecast, Orders, Representation
-from ..width import Advice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
+from ..width import Advice, BlockAdvice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
 from ._action import analysis, convergence, elements, expansion, sizes, stopping, stops, training
 from ._activation import activation
-from ._advice import advice
+from ._advice import advice, block_advice
 from ._averages import square_averages
 from ._data import examples
 from ._evolve import contributions, evolution, representation
@@ -55,6 +55,7 @@ draw.register(Comparison, scores)
 draw.register(Criticality, critical)
 draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
+draw.register(BlockAdvice, block_advice)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(Forecast, forecast)

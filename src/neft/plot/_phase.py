@@ -22,9 +22,14 @@ _POINT: dict[str, Any] = {"marker": "*", "s": 130, "color": "#D55E00", "edgecolo
 
 @styled
 def critical(found: Criticality, *, size: tuple[float, float] = (4.4, 3.0)) -> Figure:
-    """The C_W that makes χ_⊥ = 1 and the one that makes χ_∥ = 1, against K: critical is where the curves meet."""
+    """The C_W that makes χ_⊥ = 1 and the one that makes χ_∥ = 1, against K: critical is where the curves meet.
+
+    Of a block χ_⊥ and χ_∥ themselves at its best point: critical is where both are 1.
+    """
     if not found.K.size:
         raise ValueError(f"{found.activation!r} has no susceptibilities, so there is no picture of them.")
+    if found.dense is not None:
+        return _of_block(found, size)
     figure, axes = panel(f"Criticality of {found.activation}", "K", "$C_W$", size=size)
     axes.set(xscale="log", ylim=_window(found))
     for i, (chi, label) in enumerate(((found.perpendicular, r"$\chi_\perp = 1$"), (found.parallel, r"$\chi_\| = 1$"))):
@@ -35,6 +40,28 @@ def critical(found: Criticality, *, size: tuple[float, float] = (4.4, 3.0)) -> F
             at = max(point.K_star, float(found.K[0])), point.C_W
             axes.scatter(*([value] for value in at), zorder=5, clip_on=False, **_POINT)
             _name(axes, point, at, right=True)
+    axes.margins(x=0)
+    axes.legend()
+    return figure
+
+
+def _of_block(found: Criticality, size: tuple[float, float]) -> Figure:
+    best = found.points[0] if found.points else None
+    at = f"$C_b = {best.C_b if best else 0:.4g}$, $C_W = {best.C_W if best else 1:.4g}$"
+    figure, axes = panel(f"{found.activation}\n{at}", "K", "susceptibility", size=size)
+    axes.set(xscale="log")
+    axes.axhline(1, color=INK, linewidth=0.8)
+    for i, (chi, label) in enumerate(((found.perpendicular, r"$\chi_\perp$"), (found.parallel, r"$\chi_\|$"))):
+        axes.plot(found.K, chi, label=label, **look(2 * i, i))
+    both = np.concatenate([found.perpendicular, found.parallel])
+    middle = both[np.isfinite(both)]
+    # Norms make χ_⊥ as large as 1/K at small K: what matters is near 1.
+    low, high = (float(end) for end in (middle.min(), middle.max())) if middle.size else (0.0, 2.0)
+    axes.set_ylim(max(low, -1.0) - 0.1, min(high, 3.0) + 0.1)
+    if best is not None and best.K_star is not None:
+        place = max(best.K_star, float(found.K[0])), 1.0
+        axes.scatter(*([value] for value in place), zorder=5, clip_on=False, **_POINT)
+        _name(axes, best, place, right=True)
     axes.margins(x=0)
     axes.legend()
     return figure

@@ -1,10 +1,13 @@
 """The tables of the width expansion's results. Imported when one of them is printed, because they bring JAX along."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..width import (
     Advice,
     Asymptotics,
+    BlockAdvice,
     Comparison,
     Criticality,
     Density,
@@ -170,7 +173,11 @@ def _criticality(found: Criticality) -> tuple[Table, ...]:
     title = f"Critical points of {found.activation}"
     if not rows:
         return (Table(title=title, notes=("There is none.", found.why)),)
-    return (Table(title=title, columns=columns, rows=rows, notes=(found.why,)),)
+    return (Table(title=title, columns=columns, rows=rows, notes=(found.why, *_which(found.dense))),)
+
+
+def _which(dense: str | None) -> tuple[str, ...]:
+    return () if dense is None else (f"C_b and C_W are those of {dense}.",)
 
 
 @tables.register(Asymptotics)
@@ -192,7 +199,8 @@ def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
         notes=tuple(
             f"Critical at C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g}: {point.universality}."
             for point in diagram.points
-        ),
+        )
+        + _which(diagram.dense),
     )
     rows = []
     for i in _spread(len(diagram.C_b), 3):
@@ -259,6 +267,37 @@ def _advice(found: Advice) -> tuple[Table, ...]:
         notes=("Rates are to be multiplied by one step size for all; at 1 the NTK of the output is 1.",),
     )
     return numbers, layers
+
+
+@tables.register(BlockAdvice)
+def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
+    unknown = "not known"
+    rows = [
+        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
+        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        ("growth of two near inputs' difference through the blocks", f"{found.difference:.3g}"),
+        ("NTK of the output at infinite width", f"{found.Theta:.6g}"),
+        ("spread of the output's variance over networks", _or_none(found.spread_output, unknown, _percent)),
+        ("spread of the output's NTK over networks", _or_none(found.spread_ntk, unknown, _percent)),
+        ("largest relative correction", _or_none(found.strength, unknown, "{:.3g}".format)),
+        ("width at which it is below 0.1, at this depth", _or_none(found.width_needed, unknown)),
+        ("verdict on depth/width", found.verdict),
+    ]
+    others = (
+        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
+        for point in found.others
+    )
+    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
+    notes = (found.summary, *_which(found.dense), *others)
+    blocks = Table(
+        title="Block by block",
+        columns=("block", "K before", "K after", "χ_∥", "χ_⊥"),
+        rows=tuple(
+            (str(l + 1), *(f"{v[l]:.6g}" for v in (found.K, found.K[1:], found.parallel, found.perpendicular)))
+            for l in _spread(len(found.parallel), _SHOWN)
+        ),
+    )
+    return Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=notes), blocks
 
 
 @tables.register(Parameterization)
@@ -331,8 +370,8 @@ def _percent(part: float) -> str:
     return f"{100 * part:.3g} %"
 
 
-def _or_none(value: float | None, otherwise: str) -> str:
-    return otherwise if value is None else f"{value:.0f}"
+def _or_none(value: float | None, otherwise: str, words: Callable[[float], str] = "{:.0f}".format) -> str:
+    return otherwise if value is None else words(value)
 
 
 def _spread(count: int, shown: int) -> list[int]:

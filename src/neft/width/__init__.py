@@ -4,6 +4,7 @@ from ._advice import Advice as Advice
 from ._advice import advise as advise
 from ._asymptotics import Asymptotics as Asymptotics
 from ._asymptotics import asymptotics as asymptotics
+from ._block_advice import BlockAdvice as BlockAdvice
 from ._comparison import Comparison as Comparison
 from ._comparison import check as check
 from ._critical import Criticality as Criticality

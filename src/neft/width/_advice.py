@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 
 from .. import _check
 from .._activation import Activation
-from .._activation import activation as _activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP
+from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, initializer_code
@@ -24,11 +24,9 @@ from ._parameterization import Parameterization, parameterize
 from ._shares import balanced_rates
 from ._start import Kind, Start, start
 from ._statistics import check_flow
+from ._subject import Repeated, subject
 
 Verdict = Literal["fine", "strained", "too deep"]
-
-FINE, BROKEN = 0.1, 1.0
-"""Relative corrections below the first are small; at the second the expansion, and the network's reliability, end."""
 
 _MOST_LAYERS = 10_000  # a second or two
 _MEMORY = 5.0  # depths ξ_⊥ after which little is left of the difference of two inputs, e⁻⁵ in its square
@@ -140,10 +138,14 @@ class _Flow(NamedTuple):
     strength: np.ndarray
 
 
+@overload
+def advise(activation: str | Activation | Callable[[Any], Any], depth: int, width: int, **options: Any) -> Advice: ...
+@overload
+def advise(activation: Repeated, depth: int, width: int, **options: Any) -> Advice | BlockAdvice: ...
 @public
 @float64
 def advise(
-    activation: str | Activation | Callable[[Any], Any],
+    activation: Repeated,
     depth: int,
     width: int,
     *,
@@ -153,32 +155,44 @@ def advise(
     C_b: float | None = None,
     C_W: float | None = None,
     point: int = 0,
-) -> Advice:
+    dense: int | None = None,
+) -> Advice | BlockAdvice:
     """How to initialize and train a network of this depth and width, and whether it is too deep (docs/theory/width).
 
     The variances are those of the best critical point of `critical`; without one, those of the edge of chaos, else of a
     steady signal (`kind` and `why` say which). The rates are those of `equal_shares`.
 
+    Of a repeated block the advice is on a dense block, `depth - 2` such blocks and a dense block without an activation
+    before it, with the rates of the block as given; what finite width does is said where the tensors of the block are
+    known (docs/theory/blocks).
+
     Args:
-        activation: an activation, its name, or any elementwise JAX function.
-        depth: L, the number of layers of weights.
-        width: of every hidden layer.
+        activation: an activation, its name, or any elementwise JAX function; or a block, a list of blocks that begins
+            and ends at preactivations, or a network that repeats one.
+        depth: L, the number of layers of weights, or of blocks at the top.
+        width: of every hidden layer; of a block what goes in and out, widths inside growing with it.
         inputs: number of inputs, by default the width.
         outputs: number of outputs.
         q: mean square of an input's components, |x|²/n_0.
         C_b: a variance to use instead of the critical one, together with C_W.
         C_W: likewise.
         point: which of several critical points, 0 being the best.
+        dense: of a block, for which dense block to advise, counted from 0; by default for all.
 
     >>> found = advise("tanh", depth=8, width=64)
     >>> found.C_b, found.C_W, found.verdict
     (0.0, 1.0, 'fine')
     """
-    act = _activation(activation)
+    of = subject(activation, dense)
     depth = _check.integer("depth", depth, at_least=1, at_most=_MOST_LAYERS)
     width = _check.integer("width", width, at_least=1)
     inputs = width if inputs is None else _check.integer("inputs", inputs, at_least=1)
     outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)
+    if of.step is not None:
+        more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
+        return advise_block(of, of.step, activation, dense, depth, width, **more)
+    act = of.activation
+    assert act is not None
     chosen = start(act, C_b, C_W, point)
     flow = _flow(act, q, chosen, depth, width)
     lambda_b, lambda_W = balanced_rates(flow.square[:depth], flow.chi[:depth])
@@ -195,7 +209,7 @@ def advise(
     verdict = _verdict(numbers["strength"], numbers["xi"], depth)
     curve = _curve(flow, depth, numbers["cutoff"])
     n, K, Theta = width, flow.tensors["K"][curve], flow.tensors["Theta"][curve]
-    specification = {"activation": act.to_dict(), "depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
+    specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     return Advice(
         activation=act.name,
         named=act.named,

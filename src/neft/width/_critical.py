@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -11,19 +11,19 @@ from scipy.optimize import brentq
 
 from .. import _check
 from .._activation import Activation
-from .._activation import activation as _activation
-from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
-from .._quadrature import elementwise, in_units, unit_rule
 from .._result import Made, Result, result
-from ..gaussian import Powers, moment
-from ._asymptotics import Origin, origin
+from ..gaussian import moment
+from ._curves import GROWTH, SLOPE, SQUARE, Curves, curves, grid, per_weight
+from ._origin import Origin, origin
+from ._points import points as points_of
+from ._step import Step
+from ._subject import Repeated, Subject, subject
 
-Universality = Literal["scale-invariant", "K*=0", "half-stable", "K*>0", "none"]
+Universality = Literal["scale-invariant", "K*=0", "half-stable", "K*>0", "normalized", "none"]
 Stability = Literal["above", "below", "both", "neither", "every K stays"]
 
-_SQUARE, _SLOPE, _GROWTH = Powers(s=2), Powers(s1=2), Powers(s=1, s1=1, z=1)
 _DECADES = 6
 _PER_DECADE = 20
 _RESOLVED = 1e-11  # of a difference to its two sides; rounding leaves some 1e-14
@@ -45,7 +45,8 @@ class CriticalPoint(Result):
     Attributes:
         K_star: the fixed point; None where every K is one.
         universality: "scale-invariant", "K*=0", "half-stable" (K_star > 0 attracts from one side only), or "K*>0" for
-            one that attracts from both sides or from neither.
+            one that attracts from both sides or from neither; "normalized" where norms fix χ_∥ below 1 whatever the
+            variances are, and χ_⊥ alone is 1.
         stability: the side from which K_star attracts: "above", "below", "both", "neither", or "every K stays".
     """
 
@@ -58,20 +59,25 @@ class CriticalPoint(Result):
 
 @result
 class Criticality(Result):
-    """The critical points of an activation. C_b, C_W, K_star, universality and stability are those of the best one.
+    """The critical points of an activation or of a repeated block. C_b, C_W, K_star, universality and stability are
+    those of the best one.
 
     The best is a scale-invariant one, else a K* = 0 that attracts, else one with K* > 0, else a K* = 0 that repels. If
     there is none, universality is "none" and the numbers are None.
 
     Attributes:
+        activation: its name, or the block in words.
+        dense: of a block, which of its dense blocks have these variances; None for an activation.
         why: what was found, in words.
         points: all points, the best first.
         K: a grid of variances for the picture.
-        perpendicular: ⟨s'²⟩ on that grid, which is χ_⊥/C_W.
-        parallel: d⟨s²⟩/dK on that grid, which is χ_∥/C_W.
+        perpendicular: ⟨s'²⟩ on that grid, which is χ_⊥/C_W; of a block χ_⊥ itself, at the best point, or at C_b = 0 and
+            C_W = 1 where there is none.
+        parallel: d⟨s²⟩/dK on that grid, which is χ_∥/C_W; of a block likewise χ_∥.
     """
 
     activation: str
+    dense: str | None
     C_b: float | None
     C_W: float | None
     K_star: float | None
@@ -85,89 +91,117 @@ class Criticality(Result):
     made: Made
 
     def _shown(self):
-        yield from ((name, value) for name, value in super()._shown() if name not in ("K", "perpendicular", "parallel"))
+        hidden = ("K", "perpendicular", "parallel", *(() if self.dense else ("dense",)))
+        yield from ((name, value) for name, value in super()._shown() if name not in hidden)
 
-
-class Curves(NamedTuple):
-    """⟨s²⟩, ⟨s'²⟩ and d⟨s²⟩/dK on a grid of K, and the relative error of each point."""
-
-    K: np.ndarray
-    ss: np.ndarray
-    a: np.ndarray
-    g: np.ndarray
-    error: np.ndarray
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"dense": None} | fields
 
 
 @public
 @float64
-def susceptibilities(activation: str | Activation | Callable[[Any], Any], K: Any, C_W: Any) -> Susceptibilities:
+def susceptibilities(
+    activation: Repeated, K: Any, C_W: Any, *, C_b: Any = 0.0, dense: int | None = None
+) -> Susceptibilities:
     """χ_∥ = C_W d⟨s²⟩/dK and χ_⊥ = C_W⟨s'²⟩ over z ~ N(0, K), for numbers or arrays that broadcast.
 
+    Of a block they are derivatives of its own step (docs/theory/blocks, eqs. 31-32).
+
     Args:
-        activation: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function; or a block, a list of blocks that begins
+            and ends at preactivations, or a network that repeats one.
         K: the variance of a preactivation, ≥ 0 (0 is the limit from above).
         C_W: the variance of a weight times its fan-in, ≥ 0.
+        C_b: the variance of a bias, ≥ 0; blocks with several dense ones depend on it.
+        dense: of a block, which dense block has these variances, counted from 0; by default all have.
 
     >>> chi = susceptibilities("relu", 3.0, 2.0)
     >>> float(chi.parallel), float(chi.perpendicular)
     (1.0, 1.0)
     """
-    act = _activation(activation)
+    of = subject(activation, dense)
     K, C_W = _check.array("K", K, at_least=0.0), _check.array("C_W", C_W, at_least=0.0)
-    try:
-        np.broadcast_shapes(K.shape, C_W.shape)
-    except ValueError:
-        raise ValueError(f"C_W has shape {C_W.shape}, but must broadcast with the shape {K.shape} of K.") from None
-    a, g = per_weight(act, K)
+    C_b = _check.array("C_b", C_b, at_least=0.0)
+    for name, value in (("C_W", C_W), ("C_b", C_b)):
+        try:
+            np.broadcast_shapes(K.shape, C_W.shape, value.shape)
+        except ValueError:
+            raise ValueError(
+                f"{name} has shape {value.shape}, but must broadcast with the shape {K.shape} of K."
+            ) from None
+    if of.step is not None:
+        of.step.refuse_jumps()
+        _, parallel, perpendicular = of.step.slopes(K, C_b, C_W)
+    else:
+        assert of.activation is not None
+        perpendicular, parallel = (C_W * chi + 0 * C_b for chi in per_weight(of.activation, K))
     return Susceptibilities(
-        parallel=np.asarray(C_W * g),
-        perpendicular=np.asarray(C_W * a),
-        made=Made.by("neft.width.susceptibilities", specification={"activation": act.to_dict(), "K": K, "C_W": C_W}),
+        parallel=np.asarray(parallel),
+        perpendicular=np.asarray(perpendicular),
+        made=Made.by(
+            "neft.width.susceptibilities",
+            specification=of.record | {"K": K, "C_W": C_W} | ({} if of.step is None else {"C_b": C_b}),
+        ),
     )
-
-
-def per_weight(act: Activation, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """⟨s'²⟩ and d⟨s²⟩/dK, which are χ_⊥ and χ_∥ per unit of C_W, to 1e-12; a ValueError where σ jumps."""
-    safe = np.where(K > 0, K, 1.0)
-    a, g = moment(act, _SLOPE, safe), np.asarray(moment(act, _GROWTH, safe) / safe)
-    if (K > 0).all():
-        return a, g
-    near = origin(act)
-    return np.where(K > 0, a, near.A_2), np.where(K > 0, g, near.growth)
 
 
 @public
 @float64
-def critical(activation: str | Activation | Callable[[Any], Any]) -> Criticality:
+def critical(activation: Repeated, *, dense: int | None = None) -> Criticality:
     """All critical initializations: χ_∥ = χ_⊥ = 1 at K* = C_b + C_W⟨s²⟩ with C_b ≥ 0 (docs/theory/width, eq. 69).
 
-    Points with K* > 0 are where ⟨s'²⟩ = d⟨s²⟩/dK; they are sought over twelve decades of K.
+    Points with K* > 0 are where ⟨s'²⟩ = d⟨s²⟩/dK; they are sought over twelve decades of K. Of a repeated block one
+    common (C_b, C_W) of its dense blocks is solved for (docs/theory/blocks, eqs. 31-36).
 
     Args:
-        activation: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function; or a block, a list of blocks that begins
+            and ends at preactivations, or a network that repeats one.
+        dense: of a block, for which dense block to solve, counted from 0; by default for all.
 
     >>> found = critical("gelu")
     >>> print(f"{found.universality} {found.stability} {found.C_b:.6f} {found.C_W:.6f} {found.K_star:.6f}")
     half-stable above 0.172922 1.983058 3.561553
     """
-    act = _activation(activation)
+    of = subject(activation, dense)
+    if of.step is not None:
+        return _of_block(of, of.step)
+    act = of.activation
+    assert act is not None
     if any(kink.order == 0 for kink in act.kinks):
-        return _found(act, [], [f"σ jumps, so ⟨σ'²⟩ and with it χ_⊥ do not exist for {act.name}."], None)
+        return _found(of, [], [f"σ jumps, so ⟨σ'²⟩ and with it χ_⊥ do not exist for {act.name}."], None)
     near, on = origin(act), curves(act, grid(act, _DECADES, _PER_DECADE))
     if act.scale_invariant:
-        return _found(act, *_scale_invariant(near), on)
+        return _found(of, *_scale_invariant(near), on)
     points, why = _at_zero(near, on)
     for candidate, reason in _above_zero(act, on):
         points += [candidate] if candidate else []
         why.append(reason)
-    return _found(act, sorted(points, key=_rank), why, on)
+    return _found(of, sorted(points, key=_rank), why, on)
 
 
-def _found(act: Activation, points: list[CriticalPoint], why: list[str], on: Curves | None) -> Criticality:
+def _of_block(of: Subject, step: Step) -> Criticality:
+    jumps = [act.name for act in step.activations if any(kink.order == 0 for kink in act.kinks)]
+    if jumps:
+        return _found(of, [], [f"{jumps[0]} jumps, so ⟨σ'²⟩ and with it χ_⊥ do not exist."], None)
+    found, why = points_of(step)
+    points = sorted((CriticalPoint(**point._asdict()) for point in found), key=_rank)  # type: ignore[arg-type]
+    K = np.logspace(-_DECADES, _DECADES, 10 * 2 * _DECADES + 1)
+    best = points[0] if points else None
+    at = step.slopes(K, best.C_b if best else 0.0, best.C_W if best else 1.0, by="grid")
+    return _found(of, points, why, Curves(K, at.K, at.perpendicular, at.parallel, 0 * K))
+
+
+def _found(of: Subject, points: list[CriticalPoint], why: list[str], on: Curves | None) -> Criticality:
     best = points[0] if points else None
     nothing = np.empty(0)
+    if on is not None and of.activation is not None and of.dense is not None:
+        # The step of an activation that was given as a block.
+        C_W = best.C_W if best else 1.0
+        on = on._replace(a=C_W * on.a, g=C_W * on.g)
     return Criticality(
-        activation=act.name,
+        activation=of.name,
+        dense=of.dense,
         C_b=best and best.C_b,
         C_W=best and best.C_W,
         K_star=best and best.K_star,
@@ -178,7 +212,7 @@ def _found(act: Activation, points: list[CriticalPoint], why: list[str], on: Cur
         K=on.K if on else nothing,
         perpendicular=on.a if on else nothing,
         parallel=on.g if on else nothing,
-        made=Made.by("neft.width.critical", specification={"activation": act.to_dict()}),
+        made=Made.by("neft.width.critical", specification=of.record),
     )
 
 
@@ -239,8 +273,8 @@ def _above_zero(act: Activation, on: Curves) -> Iterator[tuple[CriticalPoint | N
         span = f"K from {sure[0]:.0e} to {sure[-1]:.0e}" if sure.size else "the K that can be resolved"
         yield None, f"No point has K* > 0 because ⟨σ'²⟩ and d⟨σ²⟩/dK are nowhere equal for {span}."
     for K in roots:
-        C_W = 1 / float(moment(act, _SLOPE, K))
-        C_b = K - C_W * float(moment(act, _SQUARE, K))
+        C_W = 1 / float(moment(act, SLOPE, K))
+        C_b = K - C_W * float(moment(act, SQUARE, K))
         if C_b < -1e-12 * K:
             yield None, f"χ_∥ = χ_⊥ at K = {K:.6g} too, but it would be a fixed point for C_b = {C_b:.4g} < 0 only."
             continue
@@ -256,7 +290,7 @@ def _above_zero(act: Activation, on: Curves) -> Iterator[tuple[CriticalPoint | N
 def _stability(act: Activation, K: float, C_W: float) -> Literal["above", "below", "both", "neither"]:
     # Where the flow ends says nothing: another fixed point can be near, reached after millions of layers.
     beside = K * np.array([1 - 1e-3, 1 + 1e-3])
-    below, above = C_W * moment(act, _GROWTH, beside) / beside < 1
+    below, above = C_W * moment(act, GROWTH, beside) / beside < 1
     if above:
         return "both" if below else "above"
     return "below" if below else "neither"
@@ -267,7 +301,7 @@ def _crossings(act: Activation, on: Curves) -> Iterator[float]:
 
     def difference(log_K: float) -> float:
         K = math.exp(log_K)
-        return float(moment(act, _SLOPE, K) - moment(act, _GROWTH, K) / K)
+        return float(moment(act, SLOPE, K) - moment(act, GROWTH, K) / K)
 
     D = _difference(on)
     (seen,) = np.nonzero(np.abs(D) > _RESOLVED + 10 * on.error)
@@ -280,41 +314,3 @@ def _crossings(act: Activation, on: Curves) -> Iterator[float]:
 def _difference(on: Curves) -> np.ndarray:
     size = on.a + np.abs(on.g)
     return (on.a - on.g) / np.where(size > 0, size, 1.0)
-
-
-def grid(act: Activation, decades: int, per_decade: int) -> np.ndarray:
-    """A logarithmic grid of K around the square of the activation's length."""
-    unit = act.length**2 if math.isfinite(act.length) else 1.0
-    return unit * np.logspace(-decades, decades, 2 * decades * per_decade + 1)
-
-
-def curves(act: Activation, K: np.ndarray) -> Curves:
-    """The averages on a grid, with the errors that a second quadrature of half the panels shows.
-
-    A K at which they overflow is left out.
-    """
-    half, fine = (_on_grid(act, panels, K) for panels in _panels(act))
-    kept = np.isfinite(half).all(0) & np.isfinite(fine).all(0)
-    half, (ss, a, g) = half[:, kept], fine[:, kept]
-    size = np.stack([ss, a, a + np.abs(g)])
-    error = np.max(np.abs(half - [ss, a, g]) / np.where(size > 0, size, 1.0), axis=0)
-    return Curves(K[kept], ss, a, g, error)
-
-
-def _panels(act: Activation) -> tuple[int, int]:
-    return (256, 512) if act.oscillates else (16, 32)
-
-
-def _on_grid(act: Activation, panels: int, K: np.ndarray) -> np.ndarray:
-    options: dict[str, Any] = {"length": act.length, "oscillates": act.oscillates, "panels": panels, "cuts": act.cuts}
-    kinks = [kink.position for kink in act.kinks]
-    found = []
-    # With the compiled σ and σ' of `moment`: a program for the three averages would take longer to compile than to run.
-    for part in blocks(K.size, block_size(8 * 8 * 16 * panels * (len(kinks) + 1), K.size)):
-        spread = np.sqrt(K[part])
-        x, w = unit_rule(np, spread, in_units(np, kinks, spread), **options)
-        z = spread[:, None] * x
-        s, d = (elementwise(act.derivative(n), z) for n in (0, 1))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found.append([(w * f).sum(-1) for f in (s * s, d * d, z * s * d / K[part, None])])
-    return np.concatenate(found, axis=1)

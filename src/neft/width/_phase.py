@@ -9,14 +9,16 @@ from scipy.interpolate import CubicHermiteSpline
 
 from .. import _check
 from .._activation import Activation
-from .._activation import activation as _activation
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
-from ._asymptotics import origin
-from ._critical import CriticalPoint, Curves, critical, curves, grid, per_weight
+from ._critical import CriticalPoint, critical
+from ._curves import Curves, curves, grid, per_weight
+from ._origin import origin
+from ._settled import START, TOP, settled
+from ._subject import Repeated, subject
 
 PHASES = ("ordered", "chaotic", "critical", "diverging", "unsettled")
 """What the codes 0, 1, … of a phase diagram mean."""
@@ -40,11 +42,13 @@ class PhaseDiagram(Result):
         parallel: χ_∥ there, likewise.
         xi_perpendicular: ξ_⊥ = 1/|ln χ_⊥|, the number of layers over which a difference of two inputs changes e-fold.
         xi_parallel: the same for a change of K.
-        points: the critical points of the activation.
+        points: the critical points of the activation or block.
+        dense: of a block, which of its dense blocks have these variances; None for an activation.
         phases: the names of the phases, so that `phases[code]` says what a code in `phase` means.
     """
 
     activation: str
+    dense: str | None
     C_b: Float[np.ndarray, " biases"]
     C_W: Float[np.ndarray, " weights"]
     phase: Int[np.ndarray, "biases weights"]
@@ -57,6 +61,13 @@ class PhaseDiagram(Result):
     made: Made
     phases: ClassVar[tuple[str, ...]] = PHASES
 
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"dense": None} | fields
+
+    def _shown(self):
+        yield from ((name, value) for name, value in super()._shown() if name != "dense" or self.dense)
+
     def share(self, name: str) -> float:
         """The part of the grid in a phase, by its name."""
         return float(np.mean(self.phase == PHASES.index(_check.one_of("name", name, PHASES))))
@@ -65,36 +76,38 @@ class PhaseDiagram(Result):
 @public
 @float64
 def phase(
-    activation: str | Activation | Callable[[Any], Any], C_b: Any = None, C_W: Any = None, *, tolerance: float = 1e-3
+    activation: Repeated, C_b: Any = None, C_W: Any = None, *, dense: int | None = None, tolerance: float = 1e-3
 ) -> PhaseDiagram:
     """The phases of a network in (C_b, C_W), with the fixed points, susceptibilities and depth scales.
 
     The map K → C_b + C_W⟨s²⟩ is tabulated once. Where it rises, K moves one way until the next fixed point, which is
     found by its change of sign however slow the flow is; where it falls somewhere, the first 2000 layers are iterated.
+    Of a repeated block the map is its own step (docs/theory/blocks, eqs. 31-32), and layers are blocks.
 
     Args:
-        activation: an activation, its name, or any elementwise JAX function.
+        activation: an activation, its name, or any elementwise JAX function; or a block, a list of blocks that begins
+            and ends at preactivations, or a network that repeats one.
         C_b: variances of a bias, a number or one axis (default: 51 from 0 to 1).
         C_W: variances of a weight times its fan-in (default: 71 from 0.5 to 4).
+        dense: of a block, which dense block has these variances, counted from 0; by default all have.
         tolerance: the distance of χ_⊥ from 1 that counts as critical.
 
     >>> found = phase("tanh", C_b=[0.0, 0.5], C_W=[0.5, 1.0, 3.0])
     >>> [[found.phases[code] for code in row] for row in found.phase]
     [['ordered', 'critical', 'chaotic'], ['ordered', 'ordered', 'chaotic']]
     """
-    act = _activation(activation)
+    of = subject(activation, dense)
     biases = _axis("C_b", np.linspace(0.0, 1.0, 51) if C_b is None else C_b)
     weights = _axis("C_W", np.linspace(0.5, 4.0, 71) if C_W is None else C_W)
     _check.real("tolerance", tolerance, at_least=0.0)
-    _refuse_jumps(act)
     shape = (biases.size, weights.size)
     b, w = (part.ravel() for part in np.meshgrid(biases, weights, indexing="ij"))
-    K, top = _fixed_points(act, b, w)
-    a, g = _slopes(act, K, top)
-    perpendicular, parallel = (np.where(np.isnan(K), np.nan, w * chi).reshape(shape) for chi in (a, g))
+    K, chi = _of_activation(of.activation, b, w) if of.activation is not None else _of_block(of.step, b, w)
+    perpendicular, parallel = (np.where(np.isnan(K), np.nan, one).reshape(shape) for one in chi)
     K = K.reshape(shape)
     return PhaseDiagram(
-        activation=act.name,
+        activation=of.name,
+        dense=of.dense,
         C_b=biases,
         C_W=weights,
         phase=_codes(K, perpendicular, tolerance),
@@ -103,13 +116,32 @@ def phase(
         parallel=parallel,
         xi_perpendicular=depth_scale(perpendicular),
         xi_parallel=depth_scale(parallel),
-        points=critical(act).points,
+        points=critical(activation, dense=dense).points,
         made=Made.by(
             "neft.width.phase",
-            specification={"activation": act.to_dict(), "C_b": biases, "C_W": weights},
+            specification=of.record | {"C_b": biases, "C_W": weights},
             tolerances={"tolerance": tolerance},
         ),
     )
+
+
+def _of_activation(act: Activation, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    _refuse_jumps(act)
+    K, top = _fixed_points(act, b, w)
+    return K, tuple(w * chi for chi in _slopes(act, K, top))
+
+
+def _of_block(step: Any, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    step.refuse_jumps()
+    K = settled(step, b, w)
+    at = step.slopes(np.where(np.isfinite(K), K, START), b, w)
+    # Where K diverges, those of the largest variance, infinite where they overflow there.
+    away = np.isinf(K)
+    last = step.slopes(TOP, b[away], w[away], by="grid") if away.any() else None
+    chi = at.perpendicular, at.parallel
+    for values, end in zip(chi, (last.perpendicular, last.parallel) if last else ()):
+        values[away] = np.where(np.isnan(end), np.inf, end)
+    return K, chi
 
 
 def _codes(K: np.ndarray, perpendicular: np.ndarray, tolerance: float) -> np.ndarray:

@@ -9,7 +9,8 @@ from scipy.optimize import brentq
 from .. import _check
 from .._activation import Activation
 from ..gaussian import Powers, moment
-from ._critical import Criticality, CriticalPoint, critical, per_weight
+from ._critical import Criticality, CriticalPoint, critical
+from ._curves import per_weight
 
 Kind = Literal["critical", "edge of chaos", "steady", "given"]
 

@@ -1,6 +1,7 @@
 """The tensors of one input through all blocks (docs/theory/width, eqs. 20-38; docs/theory/blocks, eqs. 13-30)."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -84,6 +85,16 @@ def _two_matrices(block: Block) -> Activation | None:
     if isinstance(first, Dense) and isinstance(middle, Nonlinearity) and isinstance(last, Dense):
         return middle.activation
     return None
+
+
+def stream_of(step: Sequence[Block], n: int) -> tuple[Activation, float, Any, Rates, Rates] | None:
+    """Of a residual block of two matrices σ, n over the inner width, the skip, and the rates of both; else None."""
+    act = _two_matrices(step[0]) if len(step) == 1 else None
+    if act is None:
+        return None
+    block: Any = step[0]
+    first, _, last = block.branch
+    return act, n / first.width, block.skip, _rates(first), _rates(last)
 
 
 def _averages(act: Activation, K: Any) -> Any:
