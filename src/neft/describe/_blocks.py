@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._result import Made, Result, result
+from ._draws import OutputDraws, output_draws
 
 if TYPE_CHECKING:
     import neft
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 class BlocksCard(Result):
     """The blocks of a network that hold weights: sizes, parameters, and K and Θ after them at infinite width.
 
-    They are those of an input of entries 1 and -1 in turn, whose mean square is one.
+    They are those of an input of entries 1 and -1 in turn, whose mean square is one. A block is named with what stands
+    before it and holds no weights. `draws` holds sampled outputs for that input where they were asked for.
     """
 
     blocks: tuple[str, ...]
@@ -23,33 +25,23 @@ class BlocksCard(Result):
     parameters: Int[np.ndarray, " layers"]
     K: Float[np.ndarray, " layers"]
     Theta: Float[np.ndarray, " layers"]
+    draws: OutputDraws | None = None
     made: Made
 
 
-def blocks_card(net: "neft.Network") -> BlocksCard:
-    """The card of any network."""
-    import jax
+def blocks_card(net: "neft.Network", draws: int = 0, key: Any = None) -> BlocksCard:
+    """The card of any network; with a key also the outputs of that many draws."""
+    from ..network import infinite_width, parameters_of, parts
 
-    from ..network import infinite_width
-
+    # Of mean square one, and of mean zero, which LayerNorm may subtract.
     x = np.resize([1.0, -1.0], net.inputs)
     K, Theta = infinite_width(net, x[None])
-    counts, left = [0] * net.depth, list(jax.eval_shape(net.init, jax.random.key(0)))
-    place = -1
-    for block in net.blocks:
-        place += block.weighs
-        if jax.tree.leaves(block.rates(1)):
-            # What stands before the first weights counts with them.
-            counts[max(place, 0)] += sum(_size(leaf) for leaf in jax.tree.leaves(left.pop(0)))
     return BlocksCard(
-        blocks=tuple(repr(block) for block in net.blocks if block.weighs),
+        blocks=tuple(", ".join(map(repr, part)) for part in parts(net)),
         widths=net.widths,
-        parameters=np.array(counts),
+        parameters=np.array(parameters_of(net)),
         K=K[:, 0, 0],
         Theta=Theta[:, 0, 0],
-        made=Made.by("neft.describe.network", specification={"net": net.to_dict()}),
+        draws=None if key is None else output_draws(net, x, draws, key, float(K[-1, 0, 0])),
+        made=Made.by("neft.describe.network", specification={"net": net.to_dict(), "draws": draws}, key=key),
     )
-
-
-def _size(leaf: Any) -> int:
-    return int(np.prod(leaf.shape))

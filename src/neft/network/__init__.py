@@ -15,6 +15,8 @@ from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
 from ._norm import RMSNorm as RMSNorm
+from ._parts import parameters_of as parameters_of
+from ._parts import parts as parts
 from ._residual import Residual as Residual
 from ._runs import along as along
 from ._runs import segments as segments
@@ -22,3 +24,4 @@ from ._stage import Stage as Stage
 from ._stage import multiplied as multiplied
 from ._widened import hidden_widths as hidden_widths
 from ._widened import widened as widened
+from ._words import in_words as in_words
