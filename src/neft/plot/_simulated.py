@@ -80,7 +80,7 @@ def through_blocks(
     low, high = (float(f([f(theory), f(mean)])) for f in (np.min, np.max))
     # What is constant to rounding is drawn as that, and the legend has room above.
     room = max(high - low, 0.05 * max(abs(low), abs(high)), 1e-12)
-    axes.set_ylim(low - 0.15 * room, high + (0.2 + 0.35 * len(theory)) * room)
+    axes.set_ylim(low - 0.15 * room, high + (0.2 + 0.5 * len(theory)) * room)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     axes.margins(x=0.08)
@@ -125,19 +125,26 @@ def ntk_distribution(
     """
     _refuse_empty("values", values)
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
-    spread = 0.0 if spread is None else spread
-    reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
-    if not np.isfinite([mean - 2 * reach, mean + 2 * reach]).all():
-        raise ValueError(f"mean is {mean:g} and spread is {spread:g}, which no axis can show.")
-    _counted(axes, values, (mean - reach, mean + reach))
-    grid = np.linspace(mean - reach, mean + reach, 301)
-    if spread > 0:
+    if spread is None:
+        low, high = np.quantile(values, (0.002, 0.998))
+        span = (float(low - 0.1 * (high - low)), float(high + 0.1 * (high - low)))
+    else:
+        reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
+        span = (mean - reach, mean + reach)
+    if span[1] <= span[0]:
+        # What does not differ from draw to draw still has a place on the axis.
+        span = (span[0] - 1e-6 * max(1.0, abs(span[0])), span[1] + 1e-6 * max(1.0, abs(span[1])))
+    if not np.isfinite([2 * span[0] - span[1], 2 * span[1] - span[0]]).all():
+        raise ValueError(f"mean is {mean:g} and spread is {spread}, which no axis can show.")
+    _counted(axes, values, span)
+    if spread:
+        grid = np.linspace(*span, 301)
         curve = np.exp(-(((grid - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         axes.plot(grid, curve, label="predicted mean and spread", **look(0))
     axes.axvline(infinite, label="infinite width", **look(1, 1))
     axes.margins(x=0)
     axes.set_ylim(0, 1.45 * axes.get_ylim()[1])
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper left" if spread is not None else "upper right")
     return figure
 
 

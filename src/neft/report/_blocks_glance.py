@@ -17,7 +17,7 @@ def glance_at_blocks(of: Subject) -> str:
         ("The network", _network(of)),
         ("What does it do to a signal?", of.unknown or _signal(of)),
         ("Is it critical?", no_phases(of) or ""),
-        ("How large are its finite-width effects?", no_finite_width(of) or _finite(of)),
+        ("How large are its finite-width effects?", _finite(of)),
         ("What would neft change?", no_advice(of) or ""),
     ]
     return answers(*asked) + table(_blocks(of))
@@ -27,7 +27,7 @@ def _network(of: Subject) -> str:
     net, train = of.net, of.train
     tests = "" if of.test is None else f" and {of.test.count:,} test"
     return (
-        f"{net.depth} blocks with weights, {net.parameter_count():,} parameters: {'; '.join(_runs(of.words))}. On "
+        f"{net.depth} blocks with weights, {net.parameter_count():,} parameters ({'; '.join(_runs(of.words))}), on "
         f"{train.name}: {train.count:,} training{tests} examples of {train.features} inputs ({train.preprocessing}) in "
         f"{train.classes} classes."
     )
@@ -35,21 +35,21 @@ def _network(of: Subject) -> str:
 
 def _runs(words: tuple[str, ...]) -> list[str]:
     # Equal blocks in a row are said once.
-    found: list[tuple[str, int]] = []
-    for text in words:
+    found: list[tuple[str, int, int]] = []
+    for place, text in enumerate(words, 1):
         if found and found[-1][0] == text:
-            found[-1] = (text, found[-1][1] + 1)
+            found[-1] = (text, found[-1][1], place)
         else:
-            found.append((text, 1))
-    return [text if count == 1 else f"{count} times {text}" for text, count in found]
+            found.append((text, place, place))
+    return [f"block {a}: {text}" if a == b else f"blocks {a} to {b}: {text} each" for text, a, b in found]
 
 
 def _signal(of: Subject) -> str:
     stats = of.stats
     said = [f"At infinite width the variance K of a preactivation {_course(stats.K)}"]
     if not of.jumps:
-        said.append(f"and the NTK Θ {_course(stats.Theta)}")
-    return f"{' '.join(said)}, for the training example of median size, |x|²/n_0 = {of.q:.3g}."
+        said.append(f"the NTK Θ {_course(stats.Theta)}")
+    return f"{'; '.join(said)}. This is for the training example of median size, |x|²/n₀ = {of.q:.3g}."
 
 
 def _course(values: np.ndarray) -> str:
@@ -62,6 +62,8 @@ def _course(values: np.ndarray) -> str:
 
 
 def _finite(of: Subject) -> str:
+    if reason := no_finite_width(of):
+        return f"Theory does not say ({reason.rstrip('.')}); simulations below do."
     stats, n = of.stats, of.width
     ntk = ""
     if stats.tensors.get("A") is not None:

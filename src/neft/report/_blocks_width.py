@@ -92,7 +92,7 @@ def _of_others(of: Subject) -> str:
     if {"RMSNorm", "LayerNorm"} & set(of.others):
         centred = "; LayerNorm subtracts the mean over entries first" if "LayerNorm" in of.others else ""
         said += paragraph(f"A norm divides by the size of the whole stage{centred}. Of two inputs it leaves the angle:")
-        said += math("K̂_{12} = \\frac{K_{12}}{\\sqrt{(K_{11}+ε)(K_{22}+ε)}}", block=True)
+        said += math("K_{12} → \\frac{K_{12}}{\\sqrt{(K_{11} + ε)(K_{22} + ε)}}", block=True)
     return said
 
 

@@ -10,24 +10,27 @@ _ALONE = "dense blocks with one activation between them"
 
 def no_phases(of: Subject) -> str | None:
     """Of the phase diagram and of critical points."""
-    return _alone(of, "Phases and critical points are known for {alone}, but {this}.")
+    return _alone(of, "Phases and critical points are known only for {alone}, but {this}.")
 
 
 def no_advice(of: Subject) -> str | None:
     """Of advised variances, rates, depth and width, of parameterizations and of programs that follow them."""
-    return _alone(of, "Advice, equal shares of the layers and parameterizations are known for {alone}, but {this}.")
+    return _alone(
+        of, "Advice, equal shares of the layers and parameterizations are known only for {alone}, but {this}."
+    )
 
 
 def no_order_one(of: Subject) -> str | None:
     """Of predictions after training with terms of order 1/width."""
     return _alone(
-        of, "The tensors of several inputs that predictions at order 1/width take are known for {alone}, but {this}."
+        of,
+        "The tensors of several inputs that predictions at order 1/width take are known only for {alone}, but {this}.",
     )
 
 
 def no_orders(of: Subject) -> str | None:
     """Of errors of the hierarchy of tangent kernels against the width."""
-    return _alone(of, "The errors at orders 1, 2 and 3 are measured at several widths of {alone}, but {this}.")
+    return _alone(of, "Errors at orders 1, 2 and 3 against the width are measured only for {alone}, but {this}.")
 
 
 def no_rivals(of: Subject) -> str | None:
@@ -40,7 +43,7 @@ def no_rivals(of: Subject) -> str | None:
 def no_terms(of: Subject) -> str | None:
     """Of the terms of the action, named by the letters of its parameters."""
     return _alone(
-        of, "The loss is split into terms by the letters of f = Uσ(Wz+b)+c, {alone} and one hidden layer, but {this}."
+        of, "Terms named by the letters U, W, b and c are those of f = Uσ(Wz+b)+c with one hidden layer, but {this}."
     )
 
 

@@ -48,8 +48,8 @@ def forecast(context: Context) -> str:
             ("right answers by the mean", _right(found.mean, tests[1]), _right(found.trained.mean, tests[1])),
         ),
         notes=(
-            "± is the standard error of the trained means: a difference beyond it is of order 1/width. "
-            "neft predict --order 1 has those terms.",
+            "± is the standard error of the trained means: a difference beyond it is of order 1/width."
+            + ("" if no_order_one(of) else " neft predict --order 1 has those terms."),
         ),
     )
     return (
