@@ -21,15 +21,15 @@ _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 @styled
 def tensor(
     stats: Statistics,
-    found: Estimates | None,
-    name: str,
+    found: Estimates | None = None,
+    name: str = "V",
     *,
     stage: str = "layer",
     size: tuple[float, float] = (2.9, 2.1),
 ) -> Figure:
-    """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors.
+    """One tensor of one input, layer by layer: leading order as a line, an estimate with two standard errors.
 
-    `stage` says what the layers of a network are called.
+    `stage` says what the layers of the network are called.
     """
     _check.one_of("name", name, tuple(stats.tensors))
     _check.one_of("stage", stage, ("layer", "block"))

@@ -15,17 +15,12 @@ def no_phases(of: Subject) -> str | None:
 
 def no_advice(of: Subject) -> str | None:
     """Of advised variances, rates, depth and width, of parameterizations and of programs that follow them."""
-    return _alone(
-        of, "Advice, equal shares of the layers and parameterizations are known only for {alone}, but {this}."
-    )
+    return _alone(of, "Advice, equal shares and parameterizations are known only for {alone}, but {this}.")
 
 
 def no_order_one(of: Subject) -> str | None:
     """Of predictions after training with terms of order 1/width."""
-    return _alone(
-        of,
-        "The tensors of several inputs that predictions at order 1/width take are known only for {alone}, but {this}.",
-    )
+    return _alone(of, "Predictions at order 1/width are known only for {alone}, but {this}.")
 
 
 def no_orders(of: Subject) -> str | None:
@@ -35,9 +30,7 @@ def no_orders(of: Subject) -> str | None:
 
 def no_rivals(of: Subject) -> str | None:
     """Of learning curves of RNGD beside other optimizers."""
-    return _alone(
-        of, "RNGD, which follows the metric of each layer, is compared with its rivals on {alone}, but {this}."
-    )
+    return _alone(of, "RNGD is compared with its rivals only for {alone}, but {this}.")
 
 
 def no_terms(of: Subject) -> str | None:
