@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -152,6 +153,13 @@ def test_pictures_of_blocks():
     assert "predicted mean and spread" not in [line.get_label() for line in axes.lines]
     card = describe.network(TWO_MATRICES)
     assert np.allclose(plot.draw(card).axes[0].lines[0].get_ydata(), card.K)
+
+
+def test_another_process_gets_what_a_page_is_about_and_not_what_is_known_of_it():
+    of = subject(pre_norm())
+    assert of.title and of.stats and of.words
+    sent = pickle.loads(pickle.dumps(of))
+    assert vars(sent).keys() == {"net", "train", "test", "seed"} and sent.title == of.title
 
 
 def test_the_examples_fit_the_network():

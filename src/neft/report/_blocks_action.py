@@ -199,6 +199,7 @@ def _by_gradients(of: Subject, fit: Fitted) -> str:
             name="stopping",
             alt="Training and evaluation loss by step of gradient descent, and where each rule would stop",
             caption=f"{_STEPS} steps of size {_STEP:g}; losses in nats.",
+            wide=True,
         )
         + table(facts)
     )

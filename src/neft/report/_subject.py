@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
@@ -31,6 +31,11 @@ class Subject:
                 raise ValueError(
                     f"the network has {given[i]} {what}, but the data {self.train.name!r} needs {needed[i]}."
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # One thread hands the subject to another process while this one finds out more about it: what is found stays
+        # here, and a dictionary that grows cannot be pickled.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @functools.cached_property
     def chain(self) -> MLP | None:
