@@ -74,7 +74,7 @@ def along_blocks(context: Context) -> str:
             f"where the evaluation loss was least, and θ_0 those it began with. Over {len(samples.y)} samples its loss "
             "on the way is a power series,"
         )
-        + math("S(θ_0 + t(θ^* - θ_0)) = S_0 + S_1 t + S_2 t^2 + …", block=True)
+        + math("S(θ_0 + t(θ^* - θ_0)) = Σ_n S_n t^n", block=True)
         + paragraph(
             f"Its coefficients show a radius of convergence of about {found.radius:.3g}: "
             + (
@@ -145,15 +145,15 @@ def _from_the_origin(of: Subject, radius: float) -> str:
 def _orders(found: Convergence) -> Table:
     last = found.partial[:, -1]
     parts = zip(np.diff(last, prepend=0.0), last)
-    rows = tuple((str(n), f"{value:+.4g}", f"{total:.4f}") for n, (value, total) in enumerate(parts))
-    note = f"The loss at θ_0 is {found.loss[0]:.4f} and at θ* {found.loss[-1]:.4f}; Padé: {_by_pade(found)}."
+    rows = tuple((str(n), f"{value:+.4g}", f"{total:.5g}") for n, (value, total) in enumerate(parts))
+    note = f"The loss at θ_0 is {found.loss[0]:.5g} and at θ* {found.loss[-1]:.5g}; Padé: {_by_pade(found)}."
     columns = ("order n", "S_n", "S_0 + … + S_n")
     return Table(title="Order by order, at t = 1", columns=columns, rows=rows, notes=(note,))
 
 
 def _by_pade(found: Convergence) -> str:
     value, error = found.pade[-1], found.pade_error[-1]
-    return f"{value:.4f} ± {error:.1g}" if error < abs(value) else "its approximants do not agree"
+    return f"{value:.5g} ± {error:.1g}" if error < abs(value) else "its approximants do not agree"
 
 
 def stopping_of_blocks(context: Context) -> str:

@@ -68,7 +68,8 @@ def through_blocks(context: Context) -> str:
             "At infinite width the preactivations after each block are Gaussian, with the covariance K over inputs. A "
             "dense block makes of what enters it, of mean square ⟨s²⟩,"
         )
-        + math("K′ = C_b + C_W ⟨s^2⟩, Θ′ = λ_b + λ_W ⟨s^2⟩ + C_W Θ", block=True)
+        + math("K′ = C_b + C_W ⟨s^2⟩", block=True)
+        + math("Θ′ = λ_b + λ_W ⟨s^2⟩ + C_W Θ", block=True)
         + _of_others(of)
         + paragraph(
             f"Lines are theory at infinite width, points are {draws} networks of the real width drawn at random, with "
@@ -88,7 +89,7 @@ def _of_others(of: Subject) -> str:
     said = ""
     if "Residual" in of.others:
         said += paragraph("A residual block adds its branch to the stream, which has passed the skip γ:")
-        said += math("K′ = γ^2 K + K_{'branch'}, Θ′ = γ^2 Θ + Θ_{'branch'}", block=True)
+        said += math("K′ = γ^2 K + K_{'branch'}", block=True) + math("Θ′ = γ^2 Θ + Θ_{'branch'}", block=True)
     if {"RMSNorm", "LayerNorm"} & set(of.others):
         centred = "; LayerNorm subtracts the mean over entries first" if "LayerNorm" in of.others else ""
         said += paragraph(f"A norm divides by the size of the whole stage{centred}. Of two inputs it leaves the angle:")
