@@ -427,6 +427,8 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "gaussian.pair": lambda: relu | {"K1": 1.0, "K2": 2.0, "rho": 0.5, "order": 0, "rtol": 1e-8},
         "gaussian.products": lambda: relu | {"patterns": [(0, 0)], "K": np.eye(2), "rtol": 1e-6},
         "plot.draw": lambda: {"result": t()["stats"]},
+        "plot.line": lambda: {"found": _convergence()},
+        "plot.losses": lambda: {"training": np.ones(3), "evaluation": np.ones(3), "best": 1},
         "plot.pair_averages": lambda: {"card": neft.describe.averages(("relu",), points=3, nodes=5)},
         "plot.pictures": lambda: {"found": None},
         "plot.placed": lambda: {"diagram": _phase(), "C_b": 0.1, "C_W": 1.0},
@@ -443,8 +445,23 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "density": neft.width.density(t()["stats"]),
             "outputs": np.ones((4, 1)) + np.eye(4, 1),
         },
-        "plot.tensor": lambda: {"stats": t()["stats"], "found": _estimates(), "name": "V", "size": (2.0, 2.0)},
-        "report.examples": lambda: {"source": "fashion-mnist", "preprocess": None, "full": False},
+        "plot.tensor": lambda: {
+            "stats": t()["stats"],
+            "found": _estimates(),
+            "name": "V",
+            "stage": "layer",
+            "size": (2.0, 2.0),
+        },
+        "plot.through_blocks": lambda: {
+            "theory": np.ones((1, 3)),
+            "mean": np.ones((1, 2)),
+            "stderr": np.ones((1, 2)),
+            "at": np.array([1, 3]),
+            "label": "K",
+            "names": ("",),
+            "size": (2.0, 2.0),
+        },
+        "report.examples": lambda: {"source": "fashion-mnist", "preprocess": None, "full": False, "inputs": 49},
         "report.tables": lambda: {"result": t()["stats"]},
         "report.write": lambda: {
             "path": "page.html",
@@ -660,6 +677,16 @@ def _phase() -> Any:
     import neft
 
     return neft.width.phase("relu", [0.0, 0.1], [1.0, 2.0])
+
+
+@functools.cache
+def _convergence() -> Any:
+    import numpy as np
+
+    import neft
+
+    theta = {"U": np.eye(2), "c": np.zeros(2), "W": np.eye(2), "b": np.zeros(2)}
+    return neft.action.convergence(theta, (np.eye(2), [0, 1]), order=12, points=3)
 
 
 @functools.cache

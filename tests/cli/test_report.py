@@ -38,6 +38,27 @@ def test_data_of_ones_own_and_whole_widths(neft, short, tmp_path):
     assert "widths=(3, 5, 2)" in (tmp_path / "a.html").read_text()
 
 
+def test_a_network_from_a_file_and_data_that_fit_it(neft, short, tmp_path):
+    file, out = tmp_path / "net.toml", tmp_path / "a.html"
+    blocks = '[{ type = "Dense", width = 6 }, { type = "Residual", branch = ["tanh", { type = "Dense", width = 6 }] }'
+    file.write_text(f'inputs = 784\nblocks = {blocks}, {{ type = "Dense", width = 10 }}]\n')
+    result = neft("report", "--network", file, "--subset", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    text = out.read_text()
+    assert "Network(784, [Dense(6," in text and "neft report --network net.toml --subset --out a.html" in text
+    assert str(tmp_path) not in text
+
+
+def test_short_options_of_blocks(neft, short, tmp_path):
+    line = ("--depth", 4, "--width", 6, "--residual", "--skip", 0, "--norm", "layer", *QUICK)
+    assert neft("report", *line, "--out", tmp_path / "a.html").exit_code == 0
+    text = (tmp_path / "a.html").read_text()
+    assert "Residual(LayerNorm(epsilon=1e-06), Nonlinearity(&#x27;tanh&#x27;)" in text.replace("'", "&#x27;")
+    assert "Network(49" in text and "skip=0)" in text
+    command = "neft report --depth 4 --width 6 --residual --skip 0.0 --norm layer --subset --quick --out a.html"
+    assert command in text
+
+
 def test_quiet_says_nothing(neft, short, tmp_path):
     before = signal.getsignal(signal.SIGINT)
     result = neft("report", "--subset", "--quiet", "--out", tmp_path / "a.html")
@@ -54,6 +75,9 @@ def test_quiet_says_nothing(neft, short, tmp_path):
         ("--widths 49,8,3", "the network has 3 outputs"),
         ("--inputs 7", "the network has 7 inputs"),
         ("--C-W=-1", "C_W is -1"),
+        ("--network none.toml", "cannot be read"),
+        ("--skip 2", "goes with --residual"),
+        ("--norm batch", "--norm is 'batch'"),
         ("--data nothing", "nothing"),
         ("--preprocess pool", "preprocess"),
         ("--seed=-1", "seed is -1"),

@@ -39,6 +39,8 @@ def report(
     Example: neft report --out report.html
 
     Example: neft report --activation gelu --depth 4 --width 64 --C-W 1.98 --C-b 0.17 --data fashion-mnist --quick
+
+    Example: neft report --network net.toml --quick
     """
     writable("--out", out, (".html", ".htm"))
     be_quiet(quiet)
@@ -49,14 +51,17 @@ def report(
         os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
     from .. import report
 
-    train, test = report.examples(data, preprocess=preprocess, full=full)
-    if network.widths is None:
-        network = dataclasses.replace(
-            network, inputs=network.inputs or train.features, outputs=network.outputs or train.classes
-        )
+    net = None
+    if network.file is not None or network.widths is not None:
+        net = network.build()
+    wanted = network.inputs if net is None else net.inputs
+    train, test = report.examples(data, preprocess=preprocess, full=full, inputs=wanted)
+    if net is None:
+        sizes = {"inputs": network.inputs or train.features, "outputs": network.outputs or train.classes}
+        net = dataclasses.replace(network, **sizes).build()
     written = report.write(
         out,
-        network.build(),
+        net,
         train,
         test,
         quick=quick,
@@ -77,10 +82,12 @@ def _command(network: Network, chosen: dict[str, str | bool | None], out: Path) 
     """The line that makes the page again, without the options that are at their defaults."""
     words = ["neft", "report"]
     options = {field.name: getattr(network, field.name) for field in dataclasses.fields(Network)}
+    # Of a path the page tells the name alone.
+    options["network"] = None if network.file is None else options.pop("file").name
     defaults = {field.name: field.default for field in dataclasses.fields(Network)} | {"data": "fashion-mnist"}
     for name, value in (options | chosen).items():
         if value is True:
             words.append(f"--{name}")
-        elif value not in (None, False) and value != defaults.get(name):
+        elif value is not None and value is not False and value != defaults.get(name):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join([*words, "--out", out.name])

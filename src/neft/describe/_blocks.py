@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._result import Made, Result, result
+from ._draws import OutputDraws, output_draws
 
 if TYPE_CHECKING:
     import neft
@@ -16,7 +17,8 @@ class BlocksCard(Result):
     """The blocks of a network that hold weights: sizes, parameters, and K and Θ after them at infinite width.
 
     They are those of an input of entries 1 and -1 in turn, whose mean square is one; None where the network has no
-    kernels, of which `absent` tells the reason.
+    kernels, of which `absent` tells the reason. A block is named with what stands before it and holds no weights.
+    `draws` holds sampled outputs for that input where they were asked for.
     """
 
     blocks: tuple[str, ...]
@@ -25,41 +27,31 @@ class BlocksCard(Result):
     K: Float[np.ndarray, " layers"] | None
     Theta: Float[np.ndarray, " layers"] | None
     absent: str | None = None
+    draws: OutputDraws | None = None
     made: Made
 
 
-def blocks_card(net: "neft.Network") -> BlocksCard:
-    """The card of any network."""
-    import jax
-
+def blocks_card(net: "neft.Network", draws: int = 0, key: Any = None) -> BlocksCard:
+    """The card of any network; with a key also the outputs of that many draws."""
     from ..network import infinite_width
 
-    kernels, absent = (None, None), None
+    # Of mean square one, and of mean zero, which LayerNorm may subtract.
+    x = np.resize([1.0, -1.0], net.inputs)
     try:
         net.check_kernel()
     except ValueError as error:
-        absent = str(error)
+        if key is not None:
+            raise
+        K, Theta, absent = None, None, str(error)
     else:
-        x = np.resize([1.0, -1.0], net.inputs)
-        kernels = (found[:, 0, 0] for found in infinite_width(net, x[None]))
-    K, Theta = kernels
-    counts, left = [0] * net.depth, list(jax.eval_shape(net.init, jax.random.key(0)))
-    place = -1
-    for block in net.blocks:
-        place += block.weighs
-        if jax.tree.leaves(block.rates(1)):
-            # What stands before the first weights counts with them.
-            counts[max(place, 0)] += sum(_size(leaf) for leaf in jax.tree.leaves(left.pop(0)))
+        (K, Theta), absent = (found[:, 0, 0] for found in infinite_width(net, x[None])), None
     return BlocksCard(
-        blocks=tuple(repr(block) for block in net.blocks if block.weighs),
+        blocks=tuple(", ".join(map(repr, part)) for part in net.parts()),
         widths=net.widths,
-        parameters=np.array(counts),
+        parameters=np.array(net.parameters_of_parts()),
         K=K,
         Theta=Theta,
         absent=absent,
-        made=Made.by("neft.describe.network", specification={"net": net.to_dict()}),
+        draws=None if key is None or K is None else output_draws(net, x, draws, key, float(K[-1])),
+        made=Made.by("neft.describe.network", specification={"net": net.to_dict(), "draws": draws}, key=key),
     )
-
-
-def _size(leaf: Any) -> int:
-    return int(np.prod(leaf.shape))

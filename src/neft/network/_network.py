@@ -20,8 +20,10 @@ from ._chain import applied, begun, blocks_of, fans, passed, rates_along, simply
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
+from ._parts import parameters_of, parts
 from ._residual import Residual
 from ._stage import Stage
+from ._words import in_words
 
 
 class Network(eqx.Module):
@@ -159,6 +161,30 @@ class Network(eqx.Module):
         407050
         """
         return sum(int(np.prod(shape)) for shape in self._shapes()[1])
+
+    def parts(self) -> list[tuple[Block, ...]]:
+        """The blocks cut into what statistics have an entry for: after each that holds weights, and the rest with it.
+
+        >>> [len(part) for part in Network(3, [Dense(8), "relu", Dense(2)]).parts()]
+        [1, 2]
+        """
+        return parts(self.blocks)
+
+    def parameters_of_parts(self) -> tuple[int, ...]:
+        """How many parameters each of the `parts` has.
+
+        >>> Network(3, [Dense(8), "relu", Dense(2)]).parameters_of_parts()
+        (32, 18)
+        """
+        return parameters_of(self.blocks, self.inputs, jax.eval_shape(self.init, jax.random.key(0)))
+
+    def in_words(self) -> tuple[str, ...]:
+        """What each of the `parts` is; hyperparameters are named where they are not the usual ones.
+
+        >>> Network(3, [Dense(8, C_W=2.0), Residual(RMSNorm(), "relu", Dense(8)), Dense(2)]).in_words()[:2]
+        ('dense to 8 (C_W = 2)', 'skip 1 around [RMSNorm, relu, dense to 8]')
+        """
+        return tuple(in_words(part) for part in self.parts())
 
     def check_memory(self, dtype: Any = np.float32) -> None:
         """Refuse a network whose parameters do not fit into this machine's memory."""

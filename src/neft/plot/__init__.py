@@ -3,6 +3,8 @@
 No function touches matplotlib's global state: there is no current figure, and settings last as long as a call.
 """
 
+from ._action import line as line
+from ._action import losses as losses
 from ._averages import pair_averages as pair_averages
 from ._draw import draw as draw
 from ._placed import placed as placed
@@ -12,4 +14,5 @@ from ._save import svg as svg
 from ._simulated import ntk_distribution as ntk_distribution
 from ._simulated import output_distribution as output_distribution
 from ._simulated import tensor as tensor
+from ._simulated import through_blocks as through_blocks
 from ._sweep import pictures as pictures

@@ -1,10 +1,13 @@
 """Pictures of the action expansion."""
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from .. import _check
+from .._public import public
 from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ._style import COLOURS, INK, look, panel, styled
 
@@ -25,6 +28,30 @@ def convergence(found: Convergence) -> Figure:
     """The loss along tθ, partial sums of its series, and the radius of convergence."""
     figure, axes = panel("The loss along tθ and its series", "t", "loss")
     _along(axes, found)
+    return figure
+
+
+@public
+@styled
+def line(found: Convergence) -> Figure:
+    """The loss along a line from one set of parameters to another, t from 0 to 1, and partial sums of its series."""
+    figure, axes = panel("The loss along the line and its series", "t", "loss")
+    _along(axes, found)
+    return figure
+
+
+@public
+@styled
+def losses(
+    training: Float[np.ndarray, " epochs"], evaluation: Float[np.ndarray, " epochs"], *, best: int | None = None
+) -> Figure:
+    """The training and the evaluation loss by epoch, with the epoch that was kept."""
+    training = _check.array("training", training, ndim=1)
+    evaluation = _check.array("evaluation", evaluation, shape=training.shape)
+    if best is not None:
+        best = _check.integer("best", best, at_least=0, at_most=len(training) - 1)
+    figure, axes = panel("Early stopping", "epoch", "loss")
+    _training(axes, training, evaluation, best)
     return figure
 
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from .._result import Result
 from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ..claims import Ledger
-from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
+from ..describe import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 from ..fisher import Curves, Geometry
 from ..sweep import Experiments, Headlines
 from ..training import Evolution, FinitePrediction, Forecast, Orders, Representation
@@ -21,7 +21,7 @@ from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
 from ._ledger import ledger
-from ._network import layers, outputs
+from ._network import after_blocks, layers, outputs
 from ._orders import orders
 from ._phase import critical, phase
 from ._sweep import experiments, headlines
@@ -43,6 +43,11 @@ def draw(result: Result) -> Figure:
 @draw.register(NetworkCard)
 def _network(card: NetworkCard) -> Figure:
     return layers(card) if card.draws is None else outputs(card.draws)
+
+
+@draw.register(BlocksCard)
+def _blocks(card: BlocksCard) -> Figure:
+    return after_blocks(card) if card.draws is None else outputs(card.draws)
 
 
 draw.register(ActivationCard, activation)

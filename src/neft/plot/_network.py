@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..describe import NetworkCard, OutputDraws
-from ._style import COLOURS, panel, styled
+from ..describe import BlocksCard, NetworkCard, OutputDraws
+from ._style import COLOURS, look, panel, styled
 
 
 @styled
@@ -16,6 +16,19 @@ def layers(card: NetworkCard) -> Figure:
     axes.plot(layer, card.K, marker="o", markersize=4, color=COLOURS[0])
     axes.set_ylim(0, 1.15 * card.K.max() or 1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+@styled
+def after_blocks(card: BlocksCard) -> Figure:
+    """K and Θ after each block that holds weights, at infinite width."""
+    figure, axes = panel("Infinite width", "block", "K and Θ")
+    block = np.arange(1, len(card.K) + 1)
+    for i, (label, values) in enumerate((("K", card.K), ("Θ", card.Theta))):
+        axes.plot(block, values, label=label, marker="os"[i], markersize=4, **look(i, i))
+    axes.set_ylim(0, 1.15 * max(card.K.max(), card.Theta.max()) or 1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
     return figure
 
 

@@ -1,7 +1,9 @@
 """Theory beside drawn networks: one tensor through the layers, and the distributions of outputs and of the NTK."""
 
+from collections.abc import Sequence
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -17,15 +19,26 @@ _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 
 @public
 @styled
-def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float, float] = (2.9, 2.1)) -> Figure:
-    """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors."""
+def tensor(
+    stats: Statistics,
+    found: Estimates | None = None,
+    name: str = "V",
+    *,
+    stage: str = "layer",
+    size: tuple[float, float] = (2.9, 2.1),
+) -> Figure:
+    """One tensor of one input, layer by layer: leading order as a line, an estimate with two standard errors.
+
+    `stage` says what the layers of the network are called.
+    """
     _check.one_of("name", name, tuple(stats.tensors))
+    _check.one_of("stage", stage, ("layer", "block"))
     size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
-    figure, axes = panel("", "layer", _LETTERS.get(name, name), size=size)
+    figure, axes = panel("", stage, _LETTERS.get(name, name), size=size)
     layer = np.arange(1, len(stats.widths))
     marks = {"markersize": 4, "capsize": 2.5, "linewidth": 1.1, "color": COLOURS[1]}
     axes.plot(layer, getattr(stats, name), label="theory", **look(0))
-    estimate = found.tensors.get(name)
+    estimate = None if found is None else found.tensors.get(name)
     if estimate is not None:
         axes.errorbar(layer, estimate.mean, 2 * estimate.stderr, fmt="o", label="simulation", **marks)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -37,15 +50,66 @@ def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float,
 
 @public
 @styled
-def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outputs"]) -> Figure:
-    """Drawn outputs with two standard errors over the density of infinite width and that of order 1/width."""
+def through_blocks(
+    theory: Float[np.ndarray, "curves blocks"],
+    mean: Float[np.ndarray, "curves places"],
+    stderr: Float[np.ndarray, "curves places"],
+    *,
+    at: Int[np.ndarray, " places"],
+    label: str,
+    names: Sequence[str] = ("",),
+    size: tuple[float, float] = (2.9, 2.1),
+) -> Figure:
+    """One or several numbers block by block: theory as lines, simulation with two standard errors at the blocks `at`.
+
+    `names` tells several curves apart, and `label` says what they are.
+    """
+    theory = _check.array("theory", theory, ndim=2)
+    at = _check.array("at", at, ndim=1, at_least=1, dtype=np.int64)
+    mean = _check.array("mean", mean, shape=(len(theory), len(at)))
+    stderr = _check.array("stderr", stderr, shape=mean.shape, at_least=0.0)
+    if len(names) != len(theory):
+        raise ValueError(f"names is {names!r}, but must have one entry for each of {len(theory)} curves.")
+    size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
+    figure, axes = panel("", "block", label, size=size)
+    for i, (name, line, y, error) in enumerate(zip(names, theory, mean, stderr)):
+        first, second = (f"{name}, theory", f"{name}, drawn") if name else ("theory", "simulation")
+        marks = {"markersize": 4, "capsize": 2.5, "linewidth": 1.1, "color": COLOURS[2 * i + 1]}
+        axes.plot(np.arange(1, len(line) + 1), line, label=first, **look(2 * i, i))
+        axes.errorbar(at, y, 2 * error, fmt="os^v"[i % 4], label=second, **marks)
+    low, high = (float(f([f(theory), f(mean)])) for f in (np.min, np.max))
+    # What is constant to rounding is drawn as that, and the legend has room above.
+    room = max(high - low, 0.05 * max(abs(low), abs(high)), 1e-12)
+    axes.set_ylim(low - 0.15 * room, high + (0.2 + 0.5 * len(theory)) * room)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
+    axes.margins(x=0.08)
+    axes.legend(fontsize=7, handlelength=1.6, loc="upper left")
+    return figure
+
+
+@public
+@styled
+def output_distribution(density: Density | float, outputs: Float[np.ndarray, "draws outputs"]) -> Figure:
+    """Drawn outputs with two standard errors over the density of infinite width and that of order 1/width.
+
+    Where only the variance K of infinite width is known, it stands for the density.
+    """
     _refuse_empty("outputs", outputs)
     figure, axes = panel(f"Outputs of {len(outputs)} networks", "output z", "density of z")
-    _counted(axes, outputs, (float(density.z.min()), float(density.z.max())))
-    axes.plot(density.z, density.gaussian, label="infinite width", **look(1, 1))
-    axes.plot(density.z, density.density, label="order 1/width", **look(0))
+    if isinstance(density, Density):
+        z, gaussian, both = density.z, density.gaussian, [density.gaussian, density.density]
+    else:
+        K = _check.real("density", density, above=0.0)
+        z = 5 * np.sqrt(K) * np.linspace(-1, 1, 401)
+        gaussian = np.exp(-(z**2) / (2 * K)) / np.sqrt(2 * np.pi * K)
+        both = [gaussian]
+    _counted(axes, outputs, (float(z.min()), float(z.max())))
+    axes.plot(z, gaussian, label="infinite width", **look(1, 1))
+    if len(both) > 1:
+        axes.plot(z, both[1], label="order 1/width", **look(0))
     axes.margins(x=0)
-    axes.set_ylim(0, 1.35 * float(max(density.gaussian.max(), density.density.max())))
+    axes.set_ylim(0, 1.35 * float(np.max(both)))
     axes.legend(fontsize=8, loc="upper left")
     return figure
 
@@ -53,23 +117,34 @@ def output_distribution(density: Density, outputs: Float[np.ndarray, "draws outp
 @public
 @styled
 def ntk_distribution(
-    values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float, infinite: float
+    values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float | None = None, infinite: float
 ) -> Figure:
-    """Drawn diagonal elements of the NTK with two standard errors, over a Gaussian of predicted mean and spread."""
+    """Drawn diagonal elements of the NTK with two standard errors, over a Gaussian of predicted mean and spread.
+
+    Without a spread there is no Gaussian.
+    """
     _refuse_empty("values", values)
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
-    reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
-    if not np.isfinite([mean - 2 * reach, mean + 2 * reach]).all():
-        raise ValueError(f"mean is {mean:g} and spread is {spread:g}, which no axis can show.")
-    _counted(axes, values, (mean - reach, mean + reach))
-    grid = np.linspace(mean - reach, mean + reach, 301)
-    if spread > 0:
+    if spread is None:
+        low, high = np.quantile(values, (0.002, 0.998))
+        span = (float(low - 0.1 * (high - low)), float(high + 0.1 * (high - low)))
+    else:
+        reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
+        span = (mean - reach, mean + reach)
+    if span[1] <= span[0]:
+        # What does not differ from draw to draw still has a place on the axis.
+        span = (span[0] - 1e-6 * max(1.0, abs(span[0])), span[1] + 1e-6 * max(1.0, abs(span[1])))
+    if not np.isfinite([2 * span[0] - span[1], 2 * span[1] - span[0]]).all():
+        raise ValueError(f"mean is {mean:g} and spread is {spread}, which no axis can show.")
+    _counted(axes, values, span)
+    if spread:
+        grid = np.linspace(*span, 301)
         curve = np.exp(-(((grid - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         axes.plot(grid, curve, label="predicted mean and spread", **look(0))
     axes.axvline(infinite, label="infinite width", **look(1, 1))
     axes.margins(x=0)
     axes.set_ylim(0, 1.45 * axes.get_ylim()[1])
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper left" if spread is not None else "upper right")
     return figure
 
 

@@ -10,6 +10,7 @@ import optax
 from .. import action, plot
 from ..action import Fit
 from ..data import Dataset
+from ._blocks_action import along_blocks, stopping_of_blocks, terms_of_blocks
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side, table
 from ._math import math
@@ -27,7 +28,7 @@ _RATE = 0.1
 def _trained(context: Context) -> Fit | str:
     """θ* of the classifier with one hidden layer of this network's width, or why there is none."""
     of = context.of
-    act = of.net.activation
+    act = of.plain.activation
     if of.jumps or (act.one_sided and not act.scale_invariant):
         return f"{act.name} has no series at 0, so the loss has no expansion in the parameters."
     return _fit(of, context.quick)
@@ -40,7 +41,7 @@ def _fit(of: Subject, quick: bool) -> Fit:
         _part(of, quick),
         of.test,
         hidden=min(of.width, _HIDDEN),
-        activation=of.net.activation,
+        activation=of.plain.activation,
         epochs=6 if quick else 20,
         learning_rate=_FIT_RATE,
         key=jax.random.fold_in(of.key, 4),
@@ -54,10 +55,12 @@ def _part(of: Subject, quick: bool) -> Dataset:
 
 def terms(context: Context) -> str:
     """What each order and each term contributes to the loss at θ*."""
+    if context.of.chain is None:
+        return terms_of_blocks(context)
     of, fit = context.of, _trained(context)
     if isinstance(fit, str):
         return note(fit)
-    found = action.expand(fit.params, _evaluation(of), 4, activation=of.net.activation)
+    found = action.expand(fit.params, _evaluation(of), 4, activation=of.plain.activation)
     by_order, by_term = tables(found)
     return (
         paragraph(
@@ -83,10 +86,12 @@ def _evaluation(of: Subject) -> Dataset:
 
 def convergence(context: Context) -> str:
     """The loss along tθ*, its partial sums, and the radius beyond which they mean nothing."""
+    if context.of.chain is None:
+        return along_blocks(context)
     of, fit = context.of, _trained(context)
     if isinstance(fit, str):
         return ""
-    act, data = of.net.activation, _evaluation(of)
+    act, data = of.plain.activation, _evaluation(of)
     if context.quick:
         # Every sample is searched for singularities, which takes longest.
         data = data.balanced(min(int(np.bincount(data.y).min()), _FEW))
@@ -119,6 +124,8 @@ def convergence(context: Context) -> str:
 
 def stopping(context: Context) -> str:
     """When training should stop: by the evaluation loss, and by the gradients of both losses."""
+    if context.of.chain is None:
+        return stopping_of_blocks(context)
     fit = _trained(context)
     if isinstance(fit, str):
         return ""
@@ -150,7 +157,7 @@ def stopping(context: Context) -> str:
 def _by_gradients(context: Context, fit: Fit) -> str:
     of, steps = context.of, 300
     few = of.train.balanced(min(int(np.bincount(of.train.y).min()), 5))
-    act = of.net.activation
+    act = of.plain.activation
     monitor = action.StoppingMonitor(
         action.loss_of(few, activation=act, dtype=np.float32),
         action.loss_of(_evaluation(of), activation=act, dtype=np.float32),

@@ -6,9 +6,10 @@ from .. import fisher as theory
 from .. import plot
 from ..fisher import Curves
 from ._figure import figure
-from ._html import note, paragraph, side_by_side, table
+from ._html import heading, note, paragraph, side_by_side, table
 from ._math import math
 from ._page import Context
+from ._reasons import no_rivals
 from ._tables import Table
 
 _OPTIMIZERS = ("rngd", "sgd", "momentum", "adam")
@@ -19,13 +20,15 @@ _PER_CLASS = 500
 def fisher(context: Context) -> str:
     """The training cost of each optimizer per epoch and per CPU second."""
     of, quick = context.of, context.quick
+    if reason := no_rivals(of):
+        return heading("RNGD and its rivals") + note(reason)
     if of.jumps:
-        return note(f"{of.net.activation.name} jumps, so it has no gradient to be trained by.")
+        return note(f"{of.jumping} jumps, so it has no gradient to be trained by.")
     seeds = range(of.seed, of.seed + (1 if quick else 2))
     fewest = int(np.bincount(of.train.y).min())
     data = of.train.balanced(min(fewest, 200 if quick else _PER_CLASS))
     batch = max(1, min(50, data.count * 5 // 7 // 4))
-    hidden, act = of.net.widths[1:-1], of.net.activation.name
+    hidden, act = of.plain.widths[1:-1], of.plain.activation.name
     options = {"hidden": hidden, "activation": act, "batch": batch, "epochs": 4 if quick else 8}
     named = ", ".join(map(str, hidden)) or "none"
     found: dict[str, list[Curves]] = {}

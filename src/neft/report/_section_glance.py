@@ -2,6 +2,7 @@
 
 from .. import width
 from ..width import Advice
+from ._blocks_glance import glance_at_blocks
 from ._html import answers, code, paragraph, table
 from ._math import math
 from ._page import Context
@@ -15,9 +16,11 @@ _NEAR = 1e-3
 def glance(context: Context) -> str:
     """The answers in words, and what to change, now and advised side by side."""
     of = context.of
+    if of.chain is None:
+        return glance_at_blocks(of)
     if of.jumps:
         return paragraph(
-            f"{of.net.activation.name} jumps, so its derivative holds a delta: gradients, susceptibilities and the "
+            f"{of.jumping} jumps, so its derivative holds a delta: gradients, susceptibilities and the "
             "NTK do not exist, and there is nothing to advise. Take an activation without jumps."
         )
     advice = _advice(of)
@@ -36,21 +39,21 @@ def glance(context: Context) -> str:
 
 
 def _advice(of: Subject) -> Advice:
-    net = of.net
+    net = of.plain
     return width.advise(
         net.activation, net.depth, of.width, inputs=net.widths[0], outputs=net.widths[-1], q=of.q or 1.0
     )
 
 
 def _command(of: Subject) -> str:
-    net = of.net
+    net = of.plain
     name = f"'{net.activation.name}'" if "(" in net.activation.name else net.activation.name
     sizes = f"--depth {net.depth} --width {of.width} --inputs {net.widths[0]} --outputs {net.widths[-1]}"
     return f"neft advise {name} {sizes} --q {of.q:.4g} --code torch"
 
 
 def _network(of: Subject) -> str:
-    net, train = of.net, of.train
+    net, train = of.plain, of.train
     widths = " - ".join(map(str, net.widths))
     tests = "" if of.test is None else f" and {of.test.count:,} test"
     return (
@@ -61,7 +64,7 @@ def _network(of: Subject) -> str:
 
 
 def _critical(of: Subject) -> str:
-    net = of.net
+    net = of.plain
     C_b, C_W = net.C_b[-1], net.C_W[-1]
     uneven = len(set(net.C_b[1:])) > 1 or len(set(net.C_W[1:])) > 1
     last = " (those of its last layer; layers differ)" if uneven else ""
@@ -94,7 +97,7 @@ def _critical(of: Subject) -> str:
 
 
 def _finite(of: Subject) -> str:
-    meaning, n, depth = of.meaning, of.width, of.net.depth
+    meaning, n, depth = of.meaning, of.width, of.plain.depth
     if depth == 1:
         return "There are none: one layer is exactly Gaussian at any width."
     strength = float(meaning.strength[-1])
@@ -113,7 +116,7 @@ def _finite(of: Subject) -> str:
 
 
 def _changes(of: Subject, advice: Advice) -> str:
-    net, said = of.net, []
+    net, said = of.plain, []
     same = all(abs(C - advice.C_b) < _NEAR for C in net.C_b) and all(
         abs(C - advice.C_W) < _NEAR * advice.C_W for C in net.C_W
     )
@@ -139,7 +142,7 @@ def _changes(of: Subject, advice: Advice) -> str:
 
 
 def _now_and_advised(of: Subject, advice: Advice) -> Table:
-    net = of.net
+    net = of.plain
     rows = [
         ("C_b, variance of a bias", _brief(net.C_b), f"{advice.C_b:.4g}"),
         ("C_W, variance of a weight times its fan-in", _brief(net.C_W), f"{advice.C_W:.4g}"),

@@ -11,6 +11,7 @@ from ._figure import figure
 from ._html import heading, note, paragraph, table
 from ._math import math
 from ._page import Context
+from ._reasons import no_gradient, no_order_one, no_orders
 from ._subject import Subject
 from ._tables import Table, tables
 
@@ -20,14 +21,15 @@ _RATE = 0.25
 _STEPS = 60
 _WIDEST = 256
 _DRAWS = 24
+_TESTS = {True: 200, False: 500}
 _LEFT_OUT = "--quick leaves this out, which takes long."
 
 
 def forecast(context: Context) -> str:
     """Networks of infinite width and trained networks, on a few training examples."""
     of, draws = context.of, 24 if context.quick else 64
-    if of.jumps:
-        return note(f"{of.net.activation.name} jumps, so it has no gradient to be trained by.")
+    if reason := no_gradient(of) or (of.unknown if of.chain is None else None):
+        return (heading("Predicted and trained") if of.chain is None else "") + note(reason)
     train, tests = _few(of, 2, 20), _held_out(of, 12)
     x, y = train[0], np.eye(of.train.classes)[train[1]] - 1 / of.train.classes
     rate = _RATE * training.max_learning_rate(of.net, x)
@@ -46,8 +48,8 @@ def forecast(context: Context) -> str:
             ("right answers by the mean", _right(found.mean, tests[1]), _right(found.trained.mean, tests[1])),
         ),
         notes=(
-            "± is the standard error of the trained means: a difference beyond it is of order 1/width. "
-            "neft predict --order 1 has those terms.",
+            "± is the standard error of the trained means: a difference beyond it is of order 1/width."
+            + ("" if no_order_one(of) else " neft predict --order 1 has those terms."),
         ),
     )
     return (
@@ -67,7 +69,36 @@ def forecast(context: Context) -> str:
             caption="The first output at each test input. Bars are two standard deviations over initializations.",
         )
         + table(facts)
+        + ("" if of.chain is not None else _on_more(of, context.quick))
     )
+
+
+def _on_more(of: Subject, quick: bool) -> str:
+    # Kernels take more examples than trained networks do.
+    tests = _held_out(of, _TESTS[quick] if of.test is not None else min(_TESTS[quick], of.train.count // 4))
+    rows: dict[int, tuple[str, ...]] = {}
+    for per_class in (5, 20) if quick else (5, 20, 50):
+        x, labels = _few(of, per_class, per_class * of.train.classes, leave=0 if of.test is not None else len(tests[1]))
+        y = np.eye(of.train.classes)[labels] - 1 / of.train.classes
+        found = (training.predict(of.net, x, y, tests[0]).mean, training.nngp(of.net, x, y, tests[0]).mean)
+        rows[len(x)] = (str(len(x)), *(_share(mean, tests[1]) for mean in found))
+    return table(
+        Table(
+            title=f"Right answers at infinite width, in % of {len(tests[1])} test inputs",
+            columns=("training examples", "all layers trained (NTK)", "Bayes (NNGP)"),
+            rows=tuple(rows.values()),
+            notes=(
+                "NTK: gradient flow to its end on half the squared error. NNGP: the posterior of the untrained "
+                "network's Gaussian process, as if only the last layer were trained. ± is one standard error over test "
+                "inputs.",
+            ),
+        )
+    )
+
+
+def _share(means: np.ndarray, labels: np.ndarray) -> str:
+    right = float((means.argmax(1) == labels).mean())
+    return f"{100 * right:.1f} ± {100 * np.sqrt(right * (1 - right) / len(labels)):.1f}"
 
 
 def _number(values: np.ndarray) -> str:
@@ -78,9 +109,10 @@ def _right(means: np.ndarray, labels: np.ndarray) -> str:
     return f"{int((means.argmax(1) == labels).sum())} of {len(labels)}"
 
 
-def _few(of: Subject, per_class: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    # The first examples of each class, in turn.
-    by_class = [np.flatnonzero(of.train.y == label)[:per_class] for label in range(of.train.classes)]
+def _few(of: Subject, per_class: int, most: int, leave: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    # The first examples of each class, in turn, without as many at the end as are left for tests.
+    y = of.train.y[: of.train.count - leave]
+    by_class = [np.flatnonzero(y == label)[:per_class] for label in range(of.train.classes)]
     chosen = [index[k] for k in range(per_class) for index in by_class if k < len(index)][:most]
     return of.train.x[chosen].astype(float), of.train.y[chosen]
 
@@ -96,7 +128,7 @@ def after(context: Context) -> str:
     """What theory says of the trained ensemble at the real width: the terms of order 1/width."""
     of = context.of
     start = heading("After training, at this width")
-    reason = _no_orders(of) or (_LEFT_OUT if context.quick else None)
+    reason = no_order_one(of) or _no_orders(of) or (_LEFT_OUT if context.quick else None)
     if reason:
         return start + note(reason)
     problem = _small(of, 2)
@@ -122,7 +154,7 @@ def orders(context: Context) -> str:
     """The error of the hierarchy of tangent kernels at orders 1, 2 and 3 against the width."""
     of = context.of
     start = heading("Order by order")
-    reason = _no_orders(of) or (_LEFT_OUT if context.quick else None)
+    reason = no_orders(of) or _no_orders(of) or (_LEFT_OUT if context.quick else None)
     if reason:
         return start + note(reason)
     problem = _small(of, 4)
@@ -157,12 +189,12 @@ def _small(of: Subject, count: int) -> _Problem:
     # One output: the kernels of finite width have four indices.
     x, labels = _few(of, 1, 2)
     net = MLP(
-        (*of.net.widths[:-1], 1),
-        of.net.activation,
-        C_b=of.net.C_b,
-        C_W=of.net.C_W,
-        lambda_b=of.net.lambda_b,
-        lambda_W=of.net.lambda_W,
+        (*of.plain.widths[:-1], 1),
+        of.plain.activation,
+        C_b=of.plain.C_b,
+        C_W=of.plain.C_W,
+        lambda_b=of.plain.lambda_b,
+        lambda_W=of.plain.lambda_W,
     )
     given = net, x, np.where(labels == labels[0], 0.5, -0.5), _held_out(of, count)[0]
     said = (
@@ -174,12 +206,12 @@ def _small(of: Subject, count: int) -> _Problem:
 
 
 def _no_orders(of: Subject) -> str | None:
-    if of.net.depth == 1:
+    if of.plain.depth == 1:
         return "One layer is linear in its parameters: order 1 is exact, and there are no others."
-    kinks = [kink for kink in of.net.activation.kinks if kink.order < 2]
+    kinks = [kink for kink in of.plain.activation.kinks if kink.order < 2]
     if kinks:
         return (
-            f"Orders 2 and 3 need derivatives of {of.net.activation.name} that do not exist: its derivative "
+            f"Orders 2 and 3 need derivatives of {of.plain.activation.name} that do not exist: its derivative "
             f"{kinks[0].order} jumps at {kinks[0].position:g}."
         )
     return None

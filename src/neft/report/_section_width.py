@@ -5,38 +5,26 @@ import numpy as np
 
 from .. import ensemble, plot, width
 from ..network import MLP
-from ._drawn import drawn
+from ._blocks_width import through_blocks
+from ._drawn import affordable, drawn, with_error
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side
 from ._math import math
+from ._meanings import MEANINGS
 from ._page import Context
+from ._reasons import no_phases
 from ._subject import Subject
 
 _WIDEST, _DEEPEST = 128, 8
 _DIFFERENTIALS = ("P", "Q", "R", "S", "T", "U")
-_MEANINGS = {
-    "K": "variance of a preactivation",
-    "Theta": "mean of the NTK",
-    "V": "fluctuation of the kernel",
-    "A": "fluctuation of the NTK's diagonal",
-    "B": "fluctuation of the NTK between neurons",
-    "D": "NTK and kernel together",
-    "F": "NTK and outputs together",
-    "P": "dNTK, first pairing",
-    "Q": "dNTK, second pairing",
-    "R": "ddNTK of the first kind",
-    "S": "ddNTK of the second kind",
-    "T": "ddNTK, second kind, crossed",
-    "U": "ddNTK, second kind, crossed again",
-    "K1": "next order of K",
-    "Theta1": "next order of the NTK",
-}
 
 
 def flow(context: Context) -> str:
     """Every tensor, layer by layer: theory as a line, drawn networks with their errors."""
     of, draws = context.of, 256 if context.quick else 1000
-    net, changed = _simulated(of.net)
+    if of.chain is None:
+        return through_blocks(context)
+    net, changed = _simulated(of.plain)
     theory = width.statistics(net, of.x) if changed else of.stats
     exist = [name for name, values in theory.tensors.items() if values is not None]
     wanted = [name for name in exist if not ((context.quick or net.depth > _DEEPEST) and name in _DIFFERENTIALS)]
@@ -45,9 +33,9 @@ def flow(context: Context) -> str:
         figure(
             plot.tensor(theory, found, name),
             name=f"tensor-{name}",
-            alt=f"{name}, the {_MEANINGS[name]}, in each of {net.depth} layers: theory"
+            alt=f"{name}, the {MEANINGS[name]}, in each of {net.depth} layers: theory"
             + (" and simulation with error bars" if name in wanted else " only"),
-            caption=_MEANINGS[name],
+            caption=MEANINGS[name],
         )
         for name in exist
     ]
@@ -80,7 +68,7 @@ def _remarks(of: Subject, theory: width.Statistics, exist: list[str], wanted: li
     if changed:
         said.append(f"Simulated hidden layers are at most {_WIDEST} wide; the ratios of widths are kept.")
     if len(exist) < len(theory.tensors):
-        said.append(f"The other tensors do not exist for {of.net.activation.name}: {theory.reason}.")
+        said.append(f"The other tensors do not exist for {of.plain.activation.name}: {theory.reason}.")
     if len(wanted) < len(exist):
         said.append(f"{', '.join(name for name in exist if name not in wanted)} take longest and were not simulated.")
     return "".join(map(note, said))
@@ -89,26 +77,30 @@ def _remarks(of: Subject, theory: width.Statistics, exist: list[str], wanted: li
 def phases(context: Context) -> str:
     """The phase diagram, with this network on it."""
     of = context.of
+    if reason := no_phases(of):
+        return heading("Phases") + note(reason)
     if of.jumps:
-        return note(f"{of.net.activation.name} jumps, so there is no phase diagram: χ_⊥ does not exist.")
-    C_b, C_W = of.net.C_b[-1], of.net.C_W[-1]
-    points = width.critical(of.net.activation).points
+        return note(f"{of.jumping} jumps, so there is no phase diagram: χ_⊥ does not exist.")
+    C_b, C_W = of.plain.C_b[-1], of.plain.C_W[-1]
+    points = width.critical(of.plain.activation).points
     high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in points)]))
     high_W = max(2.0, 1.4 * max([C_W, *(point.C_W for point in points)]))
     low_W = min(0.25 * high_W, 0.8 * C_W)
     count = 31 if context.quick else 61
-    diagram = width.phase(of.net.activation, C_b=np.linspace(0.0, high_b, count), C_W=np.linspace(low_W, high_W, count))
+    diagram = width.phase(
+        of.plain.activation, C_b=np.linspace(0.0, high_b, count), C_W=np.linspace(low_W, high_W, count)
+    )
     chi = math("χ_⊥ = C_W ⟨σ′^2⟩_{K^*} = 1")
     return (
         heading("Phases")
         + f"<p>The white line is {chi}: on it a deep network neither forgets nor amplifies the difference of two "
         "inputs; stars are critical points, where its variance is marginal too. The diamond is this network"
-        + (" (its last layer)" if len(set(of.net.C_W)) + len(set(of.net.C_b)) > 2 else "")
+        + (" (its last layer)" if len(set(of.plain.C_W)) + len(set(of.plain.C_b)) > 2 else "")
         + ".</p>"
         + figure(
             plot.placed(diagram, C_b=C_b, C_W=C_W),
             name="phases",
-            alt=f"Phase diagram of {of.net.activation.name} in C_W and C_b: depth scale, critical points, and this "
+            alt=f"Phase diagram of {of.plain.activation.name} in C_W and C_b: depth scale, critical points, and this "
             f"network at C_W = {C_W:.4g}, C_b = {C_b:.4g}",
             caption="How many layers it takes for the difference of two inputs to change e-fold.",
         )
@@ -117,51 +109,58 @@ def phases(context: Context) -> str:
 
 def distributions(context: Context) -> str:
     """Outputs and NTK of drawn networks beside what theory says of them."""
-    of, draws = context.of, 500 if context.quick else 1500
+    of, draws, start = context.of, 500 if context.quick else 1500, heading("Over random draws")
+    if of.chain is None:
+        draws = affordable(of.net, draws, context.quick)
+        if of.unknown:
+            return start + note(of.unknown)
     stats, n = of.stats, of.width
     found = drawn(of.net, of.x, draws, jax.random.fold_in(of.key, 1))
-    density = width.density(stats)
+    # Where blocks have no tensors of order 1/width, theory is that of infinite width.
+    finite = stats.tensors.get("V") is not None and stats.tensors.get("K1") is not None
+    density = width.density(stats) if finite else float(stats.K[-1])
+    predicted = density.variance if isinstance(density, width.Density) else density
     pieces = [
         figure(
             plot.output_distribution(density, found.outputs),
             name="outputs",
-            alt=f"Density of the outputs of {draws} drawn networks with error bars, the Gaussian of infinite width and "
-            "the density of order 1/width",
+            alt=f"Density of the outputs of {draws} drawn networks with error bars, the Gaussian of infinite width"
+            + (" and the density of order 1/width" if finite else ""),
             caption="An output at the typical example, over random draws of all weights; bars are two standard errors.",
         )
     ]
-    mean = spread = 0.0
+    mean, spread = 0.0, None
     if not of.jumps:
-        Theta, spread = float(stats.Theta[-1]), float(np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n))
-        mean = Theta + float(stats.Theta1[-1]) / n if stats.tensors.get("Theta1") is not None else Theta
+        mean = Theta = float(stats.Theta[-1])
+        if stats.tensors.get("A") is not None:
+            spread = float(np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n))
+        if stats.tensors.get("Theta1") is not None:
+            mean += float(stats.Theta1[-1]) / n
         pieces.append(
             figure(
                 plot.ntk_distribution(found.ntk, mean=mean, spread=spread, infinite=Theta),
                 name="ntk",
-                alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and a Gaussian "
-                "of the predicted mean and spread",
+                alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and "
+                + ("the NTK of infinite width" if spread is None else "a Gaussian of the predicted mean and spread"),
                 caption="How fast this output would learn from this example: it differs from draw to draw.",
             )
         )
-    variance, error = _with_error((found.outputs**2).mean(1))
-    said = f"An output's variance is predicted as {density.variance:.4g} and is {variance:.4g} ± {error:.1g}"
+    variance, error = with_error((found.outputs**2).mean(1))
+    said = f"An output's variance is predicted as {predicted:.4g} and is {variance:.4g} ± {error:.1g}"
+    beyond = "" if finite else " Predictions are those of infinite width, from which networks differ by order 1/width."
     return (
-        heading("Over random draws")
-        + paragraph(f"{said} in {draws} draws{'' if of.jumps else _of_ntk(found.ntk, mean, spread)}.")
+        start
+        + paragraph(f"{said} in {draws} draws{'' if of.jumps else _of_ntk(found.ntk, mean, spread)}.{beyond}")
         + side_by_side(*pieces)
     )
 
 
-def _with_error(per_draw: np.ndarray) -> tuple[float, float]:
-    # Outputs of one draw share its hidden layers, so a draw counts once.
-    return float(per_draw.mean()), float(per_draw.std(ddof=1) / np.sqrt(len(per_draw)))
-
-
-def _of_ntk(ntk: np.ndarray, mean: float, spread: float) -> str:
-    found, error = _with_error(ntk.mean(1))
-    variance, of_variance = _with_error(((ntk - ntk.mean()) ** 2).mean(1))
+def _of_ntk(ntk: np.ndarray, mean: float, spread: float | None) -> str:
+    found, error = with_error(ntk.mean(1))
+    variance, of_variance = with_error(((ntk - ntk.mean()) ** 2).mean(1))
     width = np.sqrt(variance)
+    predicted = "" if spread is None else f"{spread:.3g} and "
     return (
         f"; the NTK's mean is predicted as {mean:.4g} and is {found:.4g} ± {error:.1g}, its standard deviation "
-        f"{spread:.3g} and {width:.3g} ± {of_variance / (2 * width) if width else 0:.1g}"
+        f"{'is ' if spread is None else ''}{predicted}{width:.3g} ± {of_variance / (2 * width) if width else 0:.1g}"
     )

@@ -1,14 +1,16 @@
 """What a page is about: one network and one data set."""
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..data import Dataset
-from ..network import MLP
+from ..network import MLP, Network, plain
 from ..width import Interpretation, Statistics, interpret, statistics
 
 
@@ -16,19 +18,35 @@ from ..width import Interpretation, Statistics, interpret, statistics
 class Subject:
     """A network and the examples it is for; `test` is None where the data has no split of its own."""
 
-    net: MLP
+    net: Network
     train: Dataset
     test: Dataset | None
     seed: int
 
     def __post_init__(self):
-        given = (self.net.widths[0], self.net.widths[-1])
+        given = (self.net.inputs, self.net.outputs)
         needed = (self.train.features, self.train.classes)
         for i, what in enumerate(("inputs", "outputs")):
             if given[i] != needed[i]:
                 raise ValueError(
                     f"the network has {given[i]} {what}, but the data {self.train.name!r} needs {needed[i]}."
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # One thread hands the subject to another process while this one finds out more about it: what is found stays
+        # here, and a dictionary that grows cannot be pickled.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @functools.cached_property
+    def chain(self) -> MLP | None:
+        """The network as a multilayer perceptron, where it is one."""
+        return plain(self.net)
+
+    @property
+    def plain(self) -> MLP:
+        """The same for those sections that are about perceptrons alone."""
+        assert self.chain is not None
+        return self.chain
 
     @property
     def key(self) -> Array:
@@ -40,7 +58,25 @@ class Subject:
         """The network and data in a few words."""
         widths = self.net.widths
         short = "-".join(map(str, widths)) if len(widths) <= 6 else f"{widths[0]}-{widths[1]}-…-{widths[-1]}"
-        return f"{self.net.activation.name} {short} on {self.train.name}"
+        return f"{self.kind} {short} on {self.train.name}"
+
+    @property
+    def kind(self) -> str:
+        """The activations, and for a network of blocks what else it is made of, in a few words."""
+        if self.chain is not None:
+            return self.chain.activation.name
+        return " ".join([*self.others, ", ".join(act.name for act in self.net.activations) or "linear"])
+
+    @functools.cached_property
+    def others(self) -> tuple[str, ...]:
+        """The kinds of blocks in it that are neither dense nor activations, in the order in which they occur."""
+        found = dict.fromkeys(_names(self.net.to_dict()["blocks"]))
+        return tuple(name for name in found if name not in ("Dense", "Nonlinearity"))
+
+    @functools.cached_property
+    def words(self) -> tuple[str, ...]:
+        """Each block that holds weights, with what stands before it, in words."""
+        return self.net.in_words()
 
     @property
     def width(self) -> int:
@@ -48,10 +84,15 @@ class Subject:
         return self.net.widths[-2]
 
     @functools.cached_property
-    def x(self) -> Float[np.ndarray, " n_0"]:
-        """The training example whose mean square is the median of all."""
+    def place(self) -> int:
+        """Which training example's mean square is the median of all."""
         squares = np.square(self.train.x, dtype=np.float64).mean(axis=1)
-        return self.train.x[int(np.argsort(squares, kind="stable")[len(squares) // 2])].astype(np.float64)
+        return int(np.argsort(squares, kind="stable")[len(squares) // 2])
+
+    @functools.cached_property
+    def x(self) -> Float[np.ndarray, " n_0"]:
+        """That training example."""
+        return self.train.x[self.place].astype(np.float64)
 
     @property
     def q(self) -> float:
@@ -64,11 +105,33 @@ class Subject:
         return statistics(self.net, self.x)
 
     @functools.cached_property
+    def unknown(self) -> str | None:
+        """Why there is no theory of infinite width for this network, in one sentence; None where there is."""
+        try:
+            self.stats  # noqa: B018
+        except ValueError as error:
+            return str(error)
+        return None
+
+    @functools.cached_property
     def meaning(self) -> Interpretation:
         """What they say."""
-        return interpret(self.stats, activation=self.net.activation)
+        return interpret(self.stats, activation=self.plain.activation)
 
     @property
     def jumps(self) -> bool:
-        """Whether the activation itself jumps, so that gradients and susceptibilities do not exist."""
-        return any(kink.order == 0 for kink in self.net.activation.kinks)
+        """Whether an activation itself jumps, so that gradients and susceptibilities do not exist."""
+        return self.jumping is not None
+
+    @property
+    def jumping(self) -> str | None:
+        """The first activation that jumps."""
+        acts = self.net.activations if self.chain is None else (self.chain.activation,)
+        return next((act.name for act in acts if any(kink.order == 0 for kink in act.kinks)), None)
+
+
+def _names(records: Any) -> Iterator[str]:
+    for record in records:
+        if isinstance(record, dict):
+            yield record["type"]
+            yield from _names(record.get("branch", ()))

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from .._result import Result
 from ..claims import Ledger, Outcome, full_outcomes
-from ..describe import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard
+from ..describe import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 
 _NUMBER = re.compile(r"[-+−]?(\d[\d,.]*(e[-+]?\d+)?|inf|∞)( ± \S+)?|[-–—]?", re.IGNORECASE)
 
@@ -122,15 +122,15 @@ def _network(card: NetworkCard) -> tuple[Table, ...]:
             "K: variance of a preactivation at infinite width, for an input of mean square one.",
         ),
     )
-    if card.draws is None:
-        return (layers,)
-    draws = card.draws
-    sampled = Table(
+    return (layers,) if card.draws is None else (layers, _sampled(card.draws))
+
+
+def _sampled(draws: OutputDraws) -> Table:
+    return Table(
         title=f"Outputs of {len(draws.outputs)} draws",
         columns=("variance", "± stderr", "K", "z-score"),
         rows=((f"{draws.variance:.6g}", f"{draws.stderr:.2g}", f"{draws.K:.6g}", f"{draws.z_score:+.2f}"),),
     )
-    return layers, sampled
 
 
 @tables.register(BlocksCard)
@@ -145,14 +145,13 @@ def _blocks(card: BlocksCard) -> tuple[Table, ...]:
         shown |= {name: [f"{value:.6g}" for value in values] for name, values in (("K", card.K), ("Theta", card.Theta))}
         note = "K, Theta: variance and NTK after the block at infinite width; the input is 1 and -1 in turn."
     shown["what it is"] = list(card.blocks)
-    return (
-        Table(
-            title=f"Network of {len(card.blocks)} blocks with weights",
-            columns=tuple(shown),
-            rows=tuple(zip(*shown.values(), strict=True)),
-            notes=(f"{card.widths[0]} inputs, {int(card.parameters.sum()):,} parameters.", note),
-        ),
+    found = Table(
+        title=f"Network of {len(card.blocks)} blocks with weights",
+        columns=tuple(shown),
+        rows=tuple(zip(*shown.values(), strict=True)),
+        notes=(f"{card.widths[0]} inputs, {int(card.parameters.sum()):,} parameters.", note),
     )
+    return (found,) if card.draws is None else (found, _sampled(card.draws))
 
 
 @tables.register(AveragesCard)

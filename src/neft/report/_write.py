@@ -35,9 +35,10 @@ def write(
 
     Args:
         path: the file; what it held before is replaced.
-        net: the network that the page is about; by default tanh of three layers, width 128, with the inputs and
-            outputs of the data.
-        train: its training examples (see `examples`); by default those of Fashion-MNIST.
+        net: the network that the page is about, of any blocks; by default tanh of three layers, width 128, with the
+            inputs and outputs of the data. What does not apply to it says why.
+        train: its training examples (see `examples`); by default those of Fashion-MNIST, pooled to the network's number
+            of inputs.
         test: its test examples.
         quick: whether to take fewer draws and leave out what takes longest.
         seed: the seed of what is random.
@@ -66,14 +67,15 @@ def write(
         from ._subject import Subject  # with it comes JAX
 
         if train is None:
-            train, test = examples()
+            train, test = examples(inputs=None if net is None else net.inputs)
         if net is None:
             from .. import MLP
 
             net = MLP(widths=(train.features, 128, 128, train.classes), activation="tanh")
-        from ..network import perceptron
+        from ..network import plain
 
-        subject = Subject(net=perceptron(net, "reports"), train=train, test=test, seed=seed)
+        chain = plain(net)
+        subject = Subject(net=net if chain is None else chain, train=train, test=test, seed=seed)
         heading = subject.title
     if sections is None:
         from ._sections import SECTIONS as sections

@@ -1,0 +1,36 @@
+"""Networks in words, for pages and tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._block import Block
+
+_USUAL = {"C_b": 0.0, "C_W": 1.0, "lambda_b": 1.0, "lambda_W": 1.0, "epsilon": 1e-6}
+_LETTERS = {"lambda_b": "λ_b", "lambda_W": "λ_W", "epsilon": "ε"}
+
+
+def in_words(blocks: Sequence[Block]) -> str:
+    """What the blocks are; hyperparameters are named where they are not the usual ones."""
+    return ", ".join(_words(block.to_dict()) for block in blocks)
+
+
+def _words(record: Any) -> str:
+    if isinstance(record, str):
+        return record
+    kind = record["type"]
+    if kind == "Nonlinearity":
+        return ", ".join(record["activations"])
+    if kind == "Residual":
+        skip = record["skip"]
+        along = f"{_words(skip)} as a skip" if isinstance(skip, dict) else f"skip {skip:g}"
+        return f"{along} around [{', '.join(map(_words, record['branch']))}]"
+    if kind == "Dense":
+        return f"dense to {record['width']}{_numbers(record)}"
+    trained = [name for name in ("gain", "bias") if record.get(f"lambda_{name}") is not None]
+    rates = ", ".join(f"{name} trained at {record[f'lambda_{name}']:g}" for name in trained)
+    return f"{kind}{_numbers(record)}" + (f" with {rates}" if rates else "")
+
+
+def _numbers(record: Any) -> str:
+    unusual = {k: v for k, v in record.items() if k in _USUAL and v != _USUAL[k]}
+    return f" ({', '.join(f'{_LETTERS.get(k, k)} = {v:g}' for k, v in unusual.items())})" if unusual else ""

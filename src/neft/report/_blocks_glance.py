@@ -1,0 +1,105 @@
+"""At a glance at a network of blocks: what it is, what it does to a signal, and what is not known of it."""
+
+import numpy as np
+
+from ._html import answers, table
+from ._reasons import no_advice, no_finite_width, no_phases
+from ._subject import Subject
+from ._tables import Table
+
+_ROWS = 12
+
+
+def glance_at_blocks(of: Subject) -> str:
+    """The answers in words, and the blocks in a table."""
+    asked = [
+        ("The network", _network(of)),
+        ("What does it do to a signal?", of.unknown or _signal(of)),
+        ("Is it critical?", no_phases(of) or ""),
+        ("How large are its finite-width effects?", _finite(of)),
+        ("What would neft change?", no_advice(of) or ""),
+    ]
+    return answers(*asked) + table(_blocks(of))
+
+
+def _network(of: Subject) -> str:
+    net, train = of.net, of.train
+    tests = "" if of.test is None else f" and {of.test.count:,} test"
+    return (
+        f"{net.depth} blocks with weights, {net.parameter_count():,} parameters ({'; '.join(_runs(of.words))}), on "
+        f"{train.name}: {train.count:,} training{tests} examples of {train.features} inputs ({train.preprocessing}) in "
+        f"{train.classes} classes."
+    )
+
+
+def _runs(words: tuple[str, ...]) -> list[str]:
+    # Equal blocks in a row are said once.
+    found: list[tuple[str, int, int]] = []
+    for place, text in enumerate(words, 1):
+        if found and found[-1][0] == text:
+            found[-1] = (text, found[-1][1], place)
+        else:
+            found.append((text, place, place))
+    return [f"block {a}: {text}" if a == b else f"blocks {a} to {b}: {text} each" for text, a, b in found]
+
+
+def _signal(of: Subject) -> str:
+    stats = of.stats
+    said = [f"At infinite width the variance K of a preactivation {_course(stats.K)}"]
+    if not of.jumps:
+        said.append(f"the NTK Θ {_course(stats.Theta)}")
+    return f"{'; '.join(said)}. This is for the training example of median size, |x|²/n₀ = {of.q:.3g}."
+
+
+def _course(values: np.ndarray) -> str:
+    if len(values) == 1:
+        return f"is {values[0]:.3g}"
+    course = f"is {values[0]:.3g} after the first block"
+    if len(values) > 2:
+        course = f"goes from {values[0]:.3g} after the first block to {values[-2]:.3g} before the last"
+    return f"{course} and is {values[-1]:.3g} at the output"
+
+
+def _finite(of: Subject) -> str:
+    if reason := no_finite_width(of):
+        return f"Theory does not say ({reason.rstrip('.')}); simulations below do."
+    stats, n = of.stats, of.width
+    ntk = ""
+    if stats.tensors.get("A") is not None:
+        part = np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n) / stats.Theta[-1]
+        ntk = f", and its NTK by {100 * part:.2g} %"
+    spread = np.sqrt(stats.V[-1] / n) / stats.K[-1]
+    return (
+        f"From one random draw of the weights to the next the variance of an output differs by {100 * spread:.2g} %"
+        f"{ntk} (standard deviations); the depth at which that breaks the expansion is known for equal dense layers "
+        "only."
+    )
+
+
+def _blocks(of: Subject) -> Table:
+    # K and Θ are those of the typical example.
+    depth = of.net.depth
+    shown = sorted({round(k * (depth - 1) / (_ROWS - 1)) for k in range(_ROWS)}) if depth > _ROWS else range(depth)
+    counts, widths = of.net.parameters_of_parts(), of.net.widths[1:]
+    columns: dict[str, np.ndarray | None] = {"K": None, "Theta": None}
+    if not of.unknown:
+        columns = {name: of.stats.tensors[name] for name in columns}
+    rows = tuple(
+        (
+            str(l + 1),
+            str(widths[l]),
+            f"{counts[l]:,}",
+            *("-" if values is None else f"{values[l]:.4g}" for values in columns.values()),
+            of.words[l],
+        )
+        for l in shown
+    )
+    notes = ["K and Θ are those after the block, at infinite width, for the training example of median size."]
+    if depth > _ROWS:
+        notes.append(f"Shown: {len(rows)} of {depth} blocks.")
+    return Table(
+        title="The blocks that hold weights, with what stands before them",
+        columns=("block", "width", "parameters", "K", "Θ", "what it is"),
+        rows=rows,
+        notes=tuple(notes),
+    )

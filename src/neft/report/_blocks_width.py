@@ -1,0 +1,161 @@
+"""Width, for networks of blocks: K, Θ and correlations through the blocks, and the tensors where blocks have them."""
+
+import math as numbers
+
+import numpy as np
+
+from .. import ensemble, plot, width
+from ..network import Network, hidden_widths, widened
+from ._drawn import affordable
+from ._figure import figure
+from ._html import heading, note, paragraph, side_by_side
+from ._math import math
+from ._meanings import MEANINGS
+from ._page import Context
+from ._passed import correlation, curve, passed_on
+from ._reasons import no_finite_width
+from ._subject import Subject
+
+_WIDEST, _DRAWS = 24, 256
+"""Of the networks that stand for wide ones where tensors are simulated: their Jacobians are whole."""
+
+_SIMULATED = ("V", "A", "B", "D", "F")
+
+
+def through_blocks(context: Context) -> str:
+    """K, Θ and the correlation of two inputs after each block: theory as lines, drawn networks with their errors."""
+    of = context.of
+    start = heading("Through the blocks")
+    if of.unknown:
+        return start + note(of.unknown) + _finite_width(context)
+    x, names = _three(of)
+    draws = affordable(of.net, 64 if context.quick else 256, context.quick)
+    theory = width.statistics(of.net, x, only=("K",) if of.jumps else ("K", "Theta"))
+    found = passed_on(of.net, x, draws, of.key)
+    blocks, every = f"in each of {of.net.depth} blocks", np.arange(of.net.depth) + 1
+    pictures = [
+        figure(
+            plot.through_blocks(theory.K[None, :, 0, 0], *_rows(curve(found.K[:, :, 0, 0])), at=every, label="K"),
+            name="blocks-K",
+            alt=f"K, the {MEANINGS['K']}, {blocks}: theory and drawn networks with error bars",
+            caption=MEANINGS["K"],
+        )
+    ]
+    if not of.jumps:
+        places = np.array(found.places) + 1
+        pictures.append(
+            figure(
+                plot.through_blocks(theory.Theta[None, :, 0, 0], *_rows(curve(found.Theta)), at=places, label="Θ"),
+                name="blocks-Theta",
+                alt=f"Θ, the {MEANINGS['Theta']}, {blocks}: theory and drawn networks with error bars",
+                caption=MEANINGS["Theta"],
+            )
+        )
+    seen = [correlation(found.K, 0, b) for b in range(1, len(x))]
+    rho = np.stack([correlation(theory.K[None].repeat(2, axis=0), 0, b).mean for b in range(1, len(x))])
+    mean, stderr = (np.stack([getattr(one, part) for one in seen]) for part in ("mean", "stderr"))
+    pictures.append(
+        figure(
+            plot.through_blocks(rho, mean, stderr, at=every, label="correlation", names=names),
+            name="blocks-correlation",
+            alt=f"Correlation of two inputs {blocks}: theory and drawn networks with error bars",
+            caption="correlation of the typical example with two others: where it goes to 1, inputs are forgotten",
+        )
+    )
+    return (
+        start
+        + paragraph(
+            "At infinite width the preactivations after each block are Gaussian, with the covariance K over inputs. A "
+            "dense block makes of what enters it, of mean square ⟨s²⟩,"
+        )
+        + math("K′ = C_b + C_W ⟨s^2⟩", block=True)
+        + math("Θ′ = λ_b + λ_W ⟨s^2⟩ + C_W Θ", block=True)
+        + _of_others(of)
+        + paragraph(
+            f"Lines are theory at infinite width, points are {draws} networks of the real width drawn at random, with "
+            "two standard errors, for a typical training example."
+        )
+        + side_by_side(*pictures, narrow=True)
+        + note("Points and lines differ by what is of order 1/width, and by chance.")
+        + _finite_width(context)
+    )
+
+
+def _rows(found):
+    return found.mean[None], found.stderr[None]
+
+
+def _of_others(of: Subject) -> str:
+    said = ""
+    if "Residual" in of.others:
+        said += paragraph("A residual block adds its branch to the stream, which has passed the skip γ:")
+        said += math("K′ = γ^2 K + K_{'branch'}", block=True) + math("Θ′ = γ^2 Θ + Θ_{'branch'}", block=True)
+    if {"RMSNorm", "LayerNorm"} & set(of.others):
+        centred = "; LayerNorm subtracts the mean over entries first" if "LayerNorm" in of.others else ""
+        said += paragraph(f"A norm divides by the size of the whole stage{centred}. Of two inputs it leaves the angle:")
+        said += math("K_{12} → \\frac{K_{12}}{\\sqrt{(K_{11} + ε)(K_{22} + ε)}}", block=True)
+    return said
+
+
+def _three(of: Subject) -> tuple[np.ndarray, tuple[str, ...]]:
+    # The typical example, the first other one of its class, the first one of another class.
+    same, others = of.train.y == of.train.y[of.place], np.arange(of.train.count) != of.place
+    found = {"same class": np.flatnonzero(same & others)[:1], "another class": np.flatnonzero(~same)[:1]}
+    chosen = {name: int(place[0]) for name, place in found.items() if len(place)}
+    return of.train.x[[of.place, *chosen.values()]].astype(np.float64), tuple(chosen)
+
+
+def _finite_width(context: Context) -> str:
+    of = context.of
+    start = heading("At order 1/width")
+    if reason := no_finite_width(of):
+        return start + note(reason)
+    said, theory, found = [], of.stats, None
+    try:
+        net = _narrow(of.net)
+        theory = width.statistics(net, of.x)
+        wanted = [name for name in _SIMULATED if theory.tensors.get(name) is not None]
+        if context.quick:
+            said.append("--quick leaves out their simulation, which takes long.")
+        else:
+            found = ensemble.estimate(net, of.x, draws=_DRAWS, key=of.key, only=wanted, dtype=np.float32)
+            widths = " - ".join(map(str, net.widths))
+            said.append(f"Points are {_DRAWS} networks of widths {widths}, whose ratios are this network's.")
+            said.append(f"{', '.join(n for n in theory.tensors if n not in _SIMULATED)} are not simulated for blocks.")
+    except ValueError as error:
+        said.append(str(error))
+    exist = [name for name, value in theory.tensors.items() if value is not None and name not in ("K", "Theta")]
+    if len(exist) + 2 < len(theory.tensors):
+        said.append(f"The other tensors do not exist for {theory.activation}: {theory.reason}.")
+    pictures = [
+        figure(
+            plot.tensor(theory, found, name, stage="block"),
+            name=f"tensor-{name}",
+            alt=f"{name}, the {MEANINGS[name]}, in each of {of.net.depth} blocks: theory"
+            + (" and simulation with error bars" if found is not None and name in found.tensors else " only"),
+            caption=MEANINGS[name],
+        )
+        for name in exist
+    ]
+    return (
+        start
+        + paragraph(
+            "What finite width adds is, to first order in 1/n, these tensors: a correlation after a block is its "
+            "tensor over the width n before the block. Lines are theory at leading order."
+        )
+        + side_by_side(*pictures, narrow=True)
+        + "".join(map(note, said))
+    )
+
+
+def _narrow(net: Network) -> Network:
+    """The network of the same ratios of widths whose widest stage is at most _WIDEST wide."""
+    hidden = hidden_widths(net)
+    common = numbers.gcd(*hidden)
+    factor = max(1, _WIDEST * common // max(hidden))
+    if factor * max(hidden) // common > 2 * _WIDEST:
+        raise ValueError(
+            f"The hidden widths {', '.join(map(str, hidden))} have no common factor that makes them narrow, so nothing "
+            "is simulated here."
+        )
+    return net if factor >= common else widened(net, factor / common)
