@@ -772,19 +772,7 @@ NAN_IS_DOCUMENTED |= {"Kink", "fisher.Settings", "fisher.refresh", "sweep.Specif
 LONG = {("claims.check", "ids"), ("report.write", "sections")}
 """Arguments without which all claims are measured and all sections are written, which takes its time."""
 
-SERVING = {
-    "along",
-    "fans",
-    "hidden_widths",
-    "infinite_width",
-    "multiplied",
-    "passed",
-    "perceptron",
-    "plain",
-    "segments",
-    "widened",
-}
-SERVING = {f"network.{name}" for name in SERVING}
+SERVING = {"network.along", "network.perceptron", "network.plain"}
 """Functions for blocks and for those who average over them: they are given stages and networks, not input."""
 
 WITHOUT_ARGUMENTS = {"activation_names", "data.available", "describe.available", "claims.ledger"}

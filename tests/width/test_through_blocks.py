@@ -1,5 +1,8 @@
 """Tensors at order 1/width of networks made of blocks."""
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.ensemble import _general
+from neft.network import Block, Linear
 from neft.width import AbsentTensor, statistics
 
 X = np.array([1.0, -0.5, 0.8])
@@ -72,6 +76,38 @@ def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
         np.testing.assert_allclose(
             [getattr(layer, name) for layer in layers], wanted.tensors[name], rtol=1e-12, atol=1e-14
         )
+
+
+class Scaled(Block):
+    """√(C/fan-in) ω s with ω of variance 1, all trained at rate 1."""
+
+    width: int = eqx.field(static=True)
+    C: Any
+
+    def init(self, key, fan_in, *, dtype):
+        return jax.random.normal(key, (self.width, fan_in), dtype)
+
+    def apply(self, params, x):
+        return x @ params.T * jnp.sqrt(jnp.asarray(self.C / x.shape[-1], x.dtype))
+
+    def rates(self, fan_in):
+        return 1.0
+
+    def kernel(self, stage, average):
+        return Dense(1, C_W=self.C, lambda_b=0.0, lambda_W=self.C).kernel(stage, average)
+
+    def tensors(self):
+        return Linear(self.C, self.C)
+
+
+def test_a_linear_block_of_ones_own_has_all_tensors():
+    C_W = (1.2, 0.9, 1.4)
+    found = statistics(Network(3, [Scaled(8, C_W[0]), "relu", Scaled(6, C_W[1]), "relu", Scaled(2, C_W[2])]), X)
+    wanted = statistics(MLP((3, 8, 6, 2), "relu", C_W=C_W, lambda_b=0.0, lambda_W=C_W), X)
+    assert found.V[2] > 0.1
+    for name, value in wanted.tensors.items():
+        if value is not None:
+            np.testing.assert_allclose(found.tensors[name], value, rtol=1e-11, err_msg=name)
 
 
 def test_what_has_no_recursion_names_the_block():

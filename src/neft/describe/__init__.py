@@ -12,6 +12,6 @@ from ._data import Available as Available
 from ._data import DataCard as DataCard
 from ._data import available as available
 from ._data import data as data
+from ._draws import OutputDraws as OutputDraws
 from ._network import NetworkCard as NetworkCard
-from ._network import OutputDraws as OutputDraws
 from ._network import network as network

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._result import Made, Result, result
+from ._draws import OutputDraws, drawn
 
 if TYPE_CHECKING:
     import neft
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 class BlocksCard(Result):
     """The blocks of a network that hold weights: sizes, parameters, and K and Θ after them at infinite width.
 
-    They are those of an input of entries 1 and -1 in turn, whose mean square is one.
+    They are those of an input of entries 1 and -1 in turn, whose mean square is one. `draws` holds sampled outputs
+    where they were asked for.
     """
 
     blocks: tuple[str, ...]
@@ -23,17 +25,20 @@ class BlocksCard(Result):
     parameters: Int[np.ndarray, " layers"]
     K: Float[np.ndarray, " layers"]
     Theta: Float[np.ndarray, " layers"]
+    draws: OutputDraws | None
     made: Made
 
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"draws": None} | fields
 
-def blocks_card(net: "neft.Network") -> BlocksCard:
-    """The card of any network."""
+
+def blocks_card(net: "neft.Network", draws: int, key: Any) -> BlocksCard:
+    """The card of any network; with a key also the outputs of draws."""
     import jax
 
-    from ..network import infinite_width
-
     x = np.resize([1.0, -1.0], net.inputs)
-    K, Theta = infinite_width(net, x[None])
+    K, Theta = net.infinite_width(x[None])
     counts, left = [0] * net.depth, list(jax.eval_shape(net.init, jax.random.key(0)))
     place = -1
     for block in net.blocks:
@@ -47,7 +52,8 @@ def blocks_card(net: "neft.Network") -> BlocksCard:
         parameters=np.array(counts),
         K=K[:, 0, 0],
         Theta=Theta[:, 0, 0],
-        made=Made.by("neft.describe.network", specification={"net": net.to_dict()}),
+        draws=None if key is None else drawn(net, x, draws, key, float(K[-1, 0, 0])),
+        made=Made.by("neft.describe.network", specification={"net": net.to_dict(), "draws": draws}, key=key),
     )
 
 

@@ -1,6 +1,6 @@
-"""The card of a network, and the outputs of many draws of it."""
+"""The card of a network."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -8,31 +8,13 @@ from jaxtyping import Float, Int
 import neft
 
 from .. import _check
-from .._blocks import blocks
 from .._public import public
 from .._result import Made, Result, result
-from ._averages import mean_square
 from ._blocks import BlocksCard, blocks_card
+from ._draws import OutputDraws, drawn
 
 if TYPE_CHECKING:
     import jax
-
-_BLOCK = 256
-
-
-@result
-class OutputDraws(Result):
-    """Outputs of many networks drawn from one specification, against the Gaussian of infinite width.
-
-    `variance` is the mean square of all outputs, `stderr` its standard error over draws, and `z_score` counts how many
-    of those lie between it and `K`.
-    """
-
-    outputs: Float[np.ndarray, "draws n_L"]
-    K: float
-    variance: float
-    stderr: float
-    z_score: float
 
 
 @result
@@ -66,60 +48,28 @@ def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = No
     """
     import jax
 
-    from ..network import perceptron, plain
+    from ..network import plain
 
     draws = _check.integer("draws", draws, at_least=0)
-    if plain(net) is None and not draws:
-        return blocks_card(net)
-    net = perceptron(net, "outputs of draws")
     if draws == 1:
         raise ValueError("draws is 1, but must be at least 2 (or 0 for none): one draw shows no spread.")
     key = (jax.random.key(0) if key is None else key) if draws else None
-    fan_in = np.array(net.widths[:-1])
-    K = _variances(net)
+    chain = plain(net)
+    if chain is None:
+        return blocks_card(net, draws, key)
+    # Only its mean square matters.
+    net, x = chain, np.ones(net.inputs)
+    K = net.infinite_width(x[None], slopes=False)[0][:, 0, 0]
+    variances, rates = net.variances(), net.rates()
     return NetworkCard(
         activation=net.activation.name,
         widths=net.widths,
-        parameters=np.array(net.widths[1:]) * (fan_in + 1),
-        var_b=np.array(net.C_b),
-        var_W=np.array(net.C_W) / fan_in,
-        rate_b=np.array(net.lambda_b),
-        rate_W=np.array(net.lambda_W) / fan_in,
+        parameters=np.array(net.widths[1:]) * (np.array(net.widths[:-1]) + 1),
+        var_b=np.array([layer.b for layer in variances]),
+        var_W=np.array([layer.W for layer in variances]),
+        rate_b=np.array([layer.b for layer in rates]),
+        rate_W=np.array([layer.W for layer in rates]),
         K=K,
-        draws=None if key is None else _draw(net, draws, key, float(K[-1])),
+        draws=None if key is None else drawn(net, x, draws, key, float(K[-1])),
         made=Made.by("neft.describe.network", specification={"net": net, "draws": draws}, key=key),
     )
-
-
-def _variances(net: "neft.MLP") -> np.ndarray:
-    K: list[float] = []
-    for layer, (C_b, C_W) in enumerate(zip(net.C_b, net.C_W), start=1):
-        K.append(C_b + C_W * (float(mean_square(net.activation, K[-1])) if K else 1.0))
-        if not np.isfinite(K[-1]):
-            raise ValueError(f"K of layer {layer} is {K[-1]}, but must be finite: C_W is too large for this depth.")
-    return np.array(K)
-
-
-def _draw(net: "neft.MLP", draws: int, key: Any, K: float) -> OutputDraws:
-    import jax
-
-    x = np.ones(net.widths[0], np.float32)
-
-    @jax.jit
-    def outputs(keys):
-        # One network at a time: it compiles much faster than a batch of them, and memory holds one.
-        return jax.lax.map(lambda key: net.apply(net.init(key), x), keys)
-
-    # Blocks of one size compile once; what is drawn too much is dropped.
-    size = min(draws, _BLOCK)
-    keys = jax.random.split(key, -(-draws // size) * size)
-    z = np.concatenate([np.asarray(outputs(keys[part]), float) for part in blocks(len(keys), size, label="draws")])[
-        :draws
-    ]
-    if not np.isfinite(z).all():
-        raise ValueError(f"outputs of drawn networks overflow float32, their variance is {K:g}: take a smaller C_W.")
-    # Outputs of one draw share their hidden layers, so a draw counts once.
-    squares = (z**2).mean(axis=1)
-    variance, stderr = float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(draws))
-    z_score = (variance - K) / stderr if stderr > 0 else 0.0
-    return OutputDraws(outputs=z, K=K, variance=variance, stderr=stderr, z_score=z_score)

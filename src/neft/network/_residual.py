@@ -9,9 +9,10 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, hyperparameter
+from ._block import Averages, Block, TwoMatrices, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along
 from ._dense import Dense
+from ._nonlinearity import Nonlinearity
 from ._stage import Stage, added, scaled
 
 
@@ -78,6 +79,15 @@ class Residual(Block):
             mixed=stage.mixed or stage.gain is not None, fresh=False
         )
         return added(along, found)
+
+    def tensors(self) -> TwoMatrices | None:
+        """The skip and the two matrices, where it has no others."""
+        if isinstance(self.skip, Dense) or len(self.branch) != 3:
+            return None
+        first, between, last = self.branch
+        if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
+            return None
+        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width)
 
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""

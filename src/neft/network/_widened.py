@@ -1,35 +1,29 @@
-"""The same network, wider or narrower."""
+"""The same blocks, wider or narrower."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ._block import Block
 from ._chain import fans
 from ._dense import Dense
-from ._network import Network
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
 from ._residual import Residual
 
 
-def widened(net: Network, factor: float) -> Network:
-    """The network with all hidden widths times a factor; a dense block at its end keeps its outputs.
-
-    >>> from neft import Network
-    >>> widened(Network(3, [Dense(8), Residual("relu", Dense(8)), Dense(2)]), 2).widths
-    (3, 16, 16, 2)
-    """
-    *inner, last = net.blocks
+def widened(blocks: Sequence[Block], factor: float) -> list[Block]:
+    """The blocks with all widths times a factor; a dense block at the end keeps its outputs."""
+    *inner, last = blocks
     end = last if isinstance(last, Dense) else _scaled(last, factor)
-    return Network(net.inputs, [*(_scaled(block, factor) for block in inner), end])
+    return [*(_scaled(block, factor) for block in inner), end]
 
 
-def hidden_widths(net: Network) -> tuple[int, ...]:
-    """All widths between inputs and outputs, those inside residual blocks too."""
-    last = isinstance(net.blocks[-1], Dense)
-    return tuple(_widths(net.blocks[: len(net.blocks) - last], net.inputs))
+def hidden_widths(blocks: Sequence[Block], fan_in: int) -> tuple[int, ...]:
+    """All widths of the blocks, those inside residual blocks too, but for the outputs of a dense block at the end."""
+    last = isinstance(blocks[-1], Dense)
+    return tuple(_widths(blocks[: len(blocks) - last], fan_in))
 
 
-def _widths(blocks: Any, fan_in: int):
+def _widths(blocks: Sequence[Block], fan_in: int) -> Iterator[int]:
     for block, n in zip(blocks, fans(blocks, fan_in)):
         if isinstance(block, Dense):
             yield block.width
@@ -44,7 +38,7 @@ def _scaled(block: Block, factor: float) -> Block:
         width = factor * block.width
         if abs(width - round(width)) > 1e-9 * width or round(width) < 1:
             raise ValueError(f"a width of {block.width} times {factor:g} is {width:g}, but must be a whole number.")
-        return block.resized(round(width))
+        return block.replace(width=round(width))
     if isinstance(block, Residual):
         skip = _scaled(block.skip, factor) if isinstance(block.skip, Dense) else block.skip
         return Residual(*(_scaled(part, factor) for part in block.branch), skip=skip)

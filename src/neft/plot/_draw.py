@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from .._result import Result
 from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ..claims import Ledger
-from ..describe import ActivationCard, AveragesCard, DataCard, NetworkCard, OutputDraws
+from ..describe import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 from ..fisher import Curves, Geometry
 from ..sweep import Experiments, Headlines
 from ..training import Evolution, FinitePrediction, Forecast, Orders, Representation
@@ -43,6 +43,13 @@ def draw(result: Result) -> Figure:
 @draw.register(NetworkCard)
 def _network(card: NetworkCard) -> Figure:
     return layers(card) if card.draws is None else outputs(card.draws)
+
+
+@draw.register(BlocksCard)
+def _blocks(card: BlocksCard) -> Figure:
+    if card.draws is None:
+        raise ValueError("a BlocksCard without draws has no picture.")
+    return outputs(card.draws)
 
 
 draw.register(ActivationCard, activation)

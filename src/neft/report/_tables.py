@@ -8,7 +8,7 @@ from importlib import import_module
 
 from .._result import Result
 from ..claims import Ledger, Outcome, full_outcomes
-from ..describe import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard
+from ..describe import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 
 _NUMBER = re.compile(r"[-+−]?(\d[\d,.]*(e[-+]?\d+)?|inf|∞)( ± \S+)?|[-–—]?", re.IGNORECASE)
 
@@ -122,15 +122,19 @@ def _network(card: NetworkCard) -> tuple[Table, ...]:
             "K: variance of a preactivation at infinite width, for an input of mean square one.",
         ),
     )
-    if card.draws is None:
-        return (layers,)
-    draws = card.draws
-    sampled = Table(
-        title=f"Outputs of {len(draws.outputs)} draws",
-        columns=("variance", "± stderr", "K", "z-score"),
-        rows=((f"{draws.variance:.6g}", f"{draws.stderr:.2g}", f"{draws.K:.6g}", f"{draws.z_score:+.2f}"),),
+    return layers, *_sampled(card.draws)
+
+
+def _sampled(draws: OutputDraws | None) -> tuple[Table, ...]:
+    if draws is None:
+        return ()
+    return (
+        Table(
+            title=f"Outputs of {len(draws.outputs)} draws",
+            columns=("variance", "± stderr", "K", "z-score"),
+            rows=((f"{draws.variance:.6g}", f"{draws.stderr:.2g}", f"{draws.K:.6g}", f"{draws.z_score:+.2f}"),),
+        ),
     )
-    return layers, sampled
 
 
 @tables.register(BlocksCard)
@@ -149,6 +153,7 @@ def _blocks(card: BlocksCard) -> tuple[Table, ...]:
                 "K, Theta: variance and NTK after the block at infinite width; the input is 1 and -1 in turn.",
             ),
         ),
+        *_sampled(card.draws),
     )
 
 

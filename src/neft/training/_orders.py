@@ -126,7 +126,7 @@ def orders(
     options = {"draws": draws, "key": key, "time": time, "steps": steps, "learning_rate": learning_rate}
     cells = []
     for n in track(widths, "widths"):
-        other = MLP((net.widths[0], *(n,) * (net.depth - 1), net.widths[-1]), **_hyperparameters(net))
+        other = net.replace(widths=(net.inputs, *(n,) * (net.depth - 1), net.outputs))
         trained = ensemble(other, x, y, tests, **options)
         cells.append(_cell(other, x, y, tests, plan, trained.test, trained.good, key))
     rms, stderr, lost = (np.stack(column, axis=1) for column in zip(*cells))
@@ -141,10 +141,6 @@ def orders(
         draws=draws,
         made=Made.by("neft.training.orders", specification=specification, key=key),
     )
-
-
-def _hyperparameters(net: MLP) -> dict[str, Any]:
-    return {name: getattr(net, name) for name in ("activation", "C_b", "C_W", "lambda_b", "lambda_W")}
 
 
 def _cell(

@@ -66,7 +66,7 @@ def representation(
     """How far gradient flow to its end moves the NTK of networks like `net` with other hidden widths and depths.
 
     Args:
-        net: the specification; its hyperparameters must be the same in all layers.
+        net: the specification; hyperparameters must be the same in all layers, but for depths of its own.
         x_train: training inputs, shape (N, n_0).
         y_train: targets, shape (N, n_L), or (N,) for one output.
         widths: of all hidden layers.
@@ -86,20 +86,8 @@ def representation(
     draws = _check.integer("draws", draws, at_least=2)
     if not widths or not depths:
         raise ValueError(f"widths is {widths} and depths is {depths}, but each must hold at least one number.")
-    for name in ("C_b", "C_W", "lambda_b", "lambda_W"):
-        if len(set(getattr(net, name))) > 1:
-            raise ValueError(f"{name} is {getattr(net, name)}, but must be the same in all layers.")
-    cells = []
-    for L, n in track([(L, n) for L in depths for n in widths], "networks"):
-        other = MLP(
-            (net.widths[0], *(n,) * (L - 1), net.widths[-1]),
-            net.activation,
-            C_b=net.C_b[0],
-            C_W=net.C_W[0],
-            lambda_b=net.lambda_b[0],
-            lambda_W=net.lambda_W[0],
-        )
-        cells.append(_cell(other, x, y, draws, key))
+    others = [net.replace(widths=(net.inputs, *(n,) * (L - 1), net.outputs)) for L in depths for n in widths]
+    cells = [_cell(other, x, y, draws, key) for other in track(others, "networks")]
     shape = (len(depths), len(widths))
     columns = [np.stack(column).reshape(*shape, *np.shape(column[0])) for column in zip(*cells)]
     specification = {"net": net.to_dict(), "x_train": x, "y_train": y}
