@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from .._promote import traced
+from .._promote import library_of, traced
 from .._public import public
 from ._block import hyperparameter
 from ._dense import HYPER, Dense, Layer
@@ -76,8 +75,8 @@ class MLP(Network):
 
     def stacked(self) -> Dense:
         """All dense blocks as one, of width 1, whose hyperparameters are arrays with one entry for each layer."""
-        blocks = (block.replace(width=1) for block in self.dense)
-        return jax.tree.map(lambda *values: jnp.stack([jnp.asarray(value, float) for value in values]), *blocks)
+        columns = zip(*(jax.tree.leaves(block) for block in self.dense))
+        return jax.tree.unflatten(jax.tree.structure(Dense(1)), [library_of(*c).asarray(c) for c in columns])
 
     @property
     def C_b(self) -> tuple[Any, ...]:

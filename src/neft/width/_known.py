@@ -25,7 +25,10 @@ def no_average(activation: Activation, stage: Stage) -> Means:
 class _Taken:
     # Linear blocks ask for nothing else.
     def __init__(self, take: Take) -> None:
-        self.pair = take
+        self._take = take
+
+    def pair(self, activation: Activation, stage: Stage) -> Means:
+        return self._take(activation, stage)
 
     def mean(self, activation: Activation, stage: Stage) -> tuple[Any, Any]:
         return no_average(activation, stage)[:2]
