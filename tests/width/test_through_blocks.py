@@ -11,7 +11,7 @@ import pytest
 from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.ensemble import _general
 from neft.network import Block, Linear
-from neft.width import AbsentTensor, statistics
+from neft.width import AbsentTensor, interpret, statistics
 
 X = np.array([1.0, -0.5, 0.8])
 HYPER = [
@@ -61,6 +61,9 @@ def test_the_vertex_of_a_linear_stream_is_that_of_wicks_theorem():
     found = statistics(Network(3, [Dense(n, C_W=1.2), block, Dense(1)]), X)
     wanted = K**2 * (4 * skip**2 * c + 2 * c**2 * (1 + n / inner))
     assert found.V[1] == pytest.approx(wanted, rel=1e-12)
+    said = interpret(found)
+    assert said.coupling[1] == pytest.approx(wanted / (n * (K * (skip**2 + c)) ** 2), rel=1e-12)
+    assert said.cutoff_from != "layers flowed deeper"
 
 
 def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
@@ -115,8 +118,11 @@ def test_what_has_no_recursion_names_the_block():
         ([Dense(4), Residual("tanh", Dense(4)), Dense(1)], "Residual has no recursion"),
         ([Dense(4), RMSNorm(), "tanh", Dense(1)], "RMSNorm has no recursion"),
     ):
+        found = statistics(Network(3, blocks), X)
         with pytest.raises(AbsentTensor, match=words):
-            _ = statistics(Network(3, blocks), X).V
+            _ = found.V
+        with pytest.raises(AbsentTensor, match=words):
+            interpret(found)
     with pytest.raises(AbsentTensor, match="several inputs"):
         _ = statistics(stream("tanh", 0.8), np.stack([X, -X])).V
 

@@ -1,6 +1,7 @@
 """What a block of a network is: the few names that each has, and what averages its step of the kernels may ask for."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -97,6 +98,10 @@ class Block(eqx.Module):
         A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30.
         """
         return None
+
+    def resized(self, change: Callable[[int], int]) -> "Block":
+        """The block with other widths, `change` of each; that of a block of one's own is not known."""
+        raise ValueError(f"block {type(self).__name__} is a user's own, so nothing is known about other widths of it.")
 
     def to_dict(self) -> Any:
         """What a file keeps. A block of one's own is named there and cannot be made again."""

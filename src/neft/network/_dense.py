@@ -1,6 +1,7 @@
 """A dense block: weights and biases."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -68,6 +69,10 @@ class Dense(Block):
     def tensors(self) -> Linear:
         """C_W and λ_W."""
         return Linear(self.C_W, self.lambda_W)
+
+    def resized(self, change: Callable[[int], int]) -> "Dense":
+        """With another number of outputs."""
+        return self.replace(width=change(self.width))
 
     def replace(self, **changes: Any) -> "Dense":
         """The same block with another width or other hyperparameters."""

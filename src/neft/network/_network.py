@@ -1,7 +1,7 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +23,6 @@ from ._norm import LayerNorm, RMSNorm
 from ._residual import Residual
 from ._runs import Segment, segments
 from ._stage import Stage
-from ._widened import hidden_widths, widened
 
 
 class Network(eqx.Module):
@@ -71,15 +70,24 @@ class Network(eqx.Module):
 
     def hidden_widths(self) -> tuple[int, ...]:
         """All widths between inputs and outputs, those inside residual blocks too."""
-        return hidden_widths(self.blocks, self.inputs)
+        found: list[int] = []
 
-    def widened(self, factor: float) -> "Network":
-        """The network with all hidden widths times a factor; a dense block at its end keeps its outputs.
+        def seen(n: int) -> int:
+            found.append(n)
+            return n
 
-        >>> Network(3, [Dense(8), Residual("relu", Dense(8)), Dense(2)]).widened(2).widths
+        self.resized(seen)
+        return tuple(found)
+
+    def resized(self, change: Callable[[int], int]) -> "Network":
+        """The network with other hidden widths, `change` of each; a dense block at its end keeps its outputs.
+
+        >>> Network(3, [Dense(8), Residual("relu", Dense(8)), Dense(2)]).resized(lambda n: 2 * n).widths
         (3, 16, 16, 2)
         """
-        return Network(self.inputs, widened(self.blocks, factor))
+        *inner, last = self.blocks
+        end = last if isinstance(last, Dense) else last.resized(change)
+        return Network(self.inputs, [*(block.resized(change) for block in inner), end])
 
     @property
     def outputs(self) -> int:

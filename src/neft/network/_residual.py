@@ -89,6 +89,11 @@ class Residual(Block):
             return None
         return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width)
 
+    def resized(self, change: Callable[[int], int]) -> "Residual":
+        """With other widths in the branch, and of a dense skip."""
+        skip = self.skip.resized(change) if isinstance(self.skip, Dense) else self.skip
+        return Residual(*(block.resized(change) for block in self.branch), skip=skip)
+
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""
         skip = self.skip.to_dict() if isinstance(self.skip, Dense) else self.skip

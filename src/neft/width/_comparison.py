@@ -210,7 +210,7 @@ def _scaled(net: Network, factor: float) -> Network:
     hidden = [factor * n for n in net.hidden_widths()]
     if any(abs(n - round(n)) > 1e-9 * n or round(n) < 1 for n in hidden):
         raise ValueError(f"each of factors must give whole hidden widths, but {factor:g} gives {hidden}.")
-    return net.widened(factor)
+    return net.resized(lambda n: round(factor * n))
 
 
 def _extrapolate(

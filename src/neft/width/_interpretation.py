@@ -87,8 +87,8 @@ def interpret(
     limit = _check.real("limit", limit, above=0.0)
     n = np.array(stats.widths[:-1], float)
     found = {name: None if value is None else np.asarray(value) for name, value in stats.tensors.items()}
+    coupling = np.asarray(stats.V / (n * stats.K**2))
     sizes = strength(found, n)
-    coupling = np.asarray(found["V"] / (n * stats.K**2))
     ntk = np.sqrt((stats.A + 2 * stats.B) / n) / stats.Theta if has_ntk(found) else None
     cutoff, source = _cut_off(stats, sizes, limit, activation)
     return Interpretation(
@@ -123,7 +123,8 @@ def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, given: Any) -> 
     if within is not None and within <= len(sizes):
         return within, "the network's own layers"
     net, act = stats.made.specification["net"], None
-    if given is not None or net.get("named", True):
+    # Only of dense blocks with one activation is it known how they go on.
+    if "activation" in net and (given is not None or net.get("named", True)):
         act = _activation(net["activation"] if given is None else given)
     # One layer has no hidden width to extend, and none without weights passes a signal on.
     if len(sizes) > 1 and act is not None:
