@@ -197,6 +197,31 @@ def test_folders_take_public_names_of_each_other():
     assert not {path: names for path, names in found.items() if names}
 
 
+HYPERPARAMETERS = {"C_b", "C_W", "lambda_b", "lambda_W"}
+RESULTS = {"self", "found", "point", "best", "chosen", "diagram", "advice"}
+BY_HAND = {
+    # Claims are measured by formulas that share nothing with the theory.
+    "claims/_lecture.py",
+    # What the page prints, or says of a network beside its advice.
+    "report/_section_glance.py",
+    "report/_section_width.py",
+}
+
+
+def hyperparameters(tree):
+    """Where a module reads hyperparameters of a block or a network; results have fields of the same names."""
+    read = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in HYPERPARAMETERS)
+    return {text for node in read if (text := ast.unparse(node)).rpartition(".")[0].rpartition(".")[2] not in RESULTS}
+
+
+def test_hyperparameters_of_blocks_are_read_in_their_own_folder_alone():
+    outside = [path for path in SOURCES if folder_of(package_of(path)) != "network"]
+    found = {name_of(path): hyperparameters(tree_of(path)) for path in outside}
+    assert {path for path, names in found.items() if names} <= BY_HAND, found
+    program = "found.C_W + of.best.C_b\nnet.C_W[0] * net.dense[1].lambda_W + of.net.C_b"
+    assert hyperparameters(ast.parse(program)) == {"net.C_W", "net.dense[1].lambda_W", "of.net.C_b"}
+
+
 @pytest.mark.parametrize(
     ("package", "program", "wrong"),
     [

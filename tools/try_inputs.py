@@ -828,23 +828,8 @@ NAN_IS_DOCUMENTED |= {"Kink", "fisher.Settings", "fisher.refresh", "sweep.Specif
 LONG = {("claims.check", "ids"), ("report.write", "sections")}
 """Arguments without which all claims are measured and all sections are written, which takes its time."""
 
-SERVING = {
-    "along",
-    "fans",
-    "hidden_widths",
-    "in_words",
-    "infinite_width",
-    "multiplied",
-    "only_activation",
-    "passed",
-    "perceptron",
-    "plain",
-    "repeated",
-    "segments",
-    "stream_width",
-    "widened",
-}
-SERVING = {f"network.{name}" for name in SERVING}
+_SERVING = ("along", "in_words", "only_activation", "passed", "perceptron", "plain", "repeated", "stream_width")
+SERVING = {f"network.{name}" for name in _SERVING}
 """Functions for blocks and for those who average over them: they are given stages and networks, not input."""
 
 WITHOUT_ARGUMENTS = {"activation_names", "data.available", "describe.available", "claims.ledger"}

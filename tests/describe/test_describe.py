@@ -68,8 +68,20 @@ def test_drawn_outputs_have_the_predicted_variance(sampled):
     assert drawn.z_score == pytest.approx((drawn.variance - drawn.K) / drawn.stderr)
 
 
+def test_drawn_outputs_of_blocks_have_the_predicted_variance():
+    # Leaving out the skip, the branch or the last weights' 1.5 changes K by 14 standard errors or more.
+    branch = neft.RMSNorm(), "relu", neft.Dense(64, C_W=2.0)
+    net = neft.Network(4, [neft.Dense(64), neft.Residual(*branch, skip=0.8), neft.Dense(2, C_W=1.5)])
+    card = describe.network(net, draws=600, key=jax.random.key(3))
+    drawn = card.draws
+    assert drawn.outputs.shape == (600, 2)
+    assert drawn.K == card.K[-1] == pytest.approx(1.5 * (0.64 + 1))
+    assert abs(drawn.z_score) < 4
+    assert drawn.stderr < 0.04 * drawn.K
+
+
 def test_what_overflows_is_refused():
-    for words, options in (("K of layer 2 is inf", {"C_W": 1e200}), ("overflow float32", {"C_W": 1e40})):
+    for words, options in (("K overflows at layer 1", {"C_W": 1e200}), ("overflow float32", {"C_W": 1e27})):
         with one_sentence(words, "C_W"):
             describe.network(neft.MLP(widths=(2, 4, 4, 1), activation="relu", **options), draws=4)
 

@@ -8,7 +8,7 @@ from helpers import one_sentence
 
 import neft
 from neft import BatchNorm, Dense, Network, Residual
-from neft.network import Block, Moments, widened
+from neft.network import Block, Moments
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(9, 3)) * [2.0, 1.0, 0.3] + 1
@@ -173,7 +173,7 @@ def test_rates_records_and_widths():
     for one, two in zip(jax.tree.leaves(again), jax.tree.leaves(fixed), strict=True):
         np.testing.assert_array_equal(one, two)
     assert repr(fixed.blocks[1]) == "BatchNorm(lambda_gain=0.5, lambda_bias=0.25, epsilon=1e-05, moments=…)"
-    assert widened(NET, 2).widths == (3, 10, 8, 2) and widened(fixed, 2).couples
+    assert NET.resized(lambda n: 2 * n).widths == (3, 10, 8, 2) and fixed.resized(lambda n: 2 * n).couples
 
 
 def test_a_network_of_given_moments_has_tangent_kernels():

@@ -10,7 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, activation
-from neft.network import Block, Nonlinearity, Stage, multiplied, plain
+from neft.network import Block, Nonlinearity, Stage, plain
 from neft.width import AbsentTensor, kernel, pair_kernel, statistics
 
 X = np.array([[0.9, -0.4, 1.2], [0.3, 1.1, -0.8], [-0.5, 0.3, 0.8]])
@@ -111,7 +111,7 @@ def test_a_trained_gain_before_an_activation_and_before_weights():
 def test_a_product_of_stages_keeps_its_digits():
     one, two = Stage.of_inputs(X[0], X[0] + 1e-7 * X[1]), Stage.of_inputs(X[1], X[1] + 1e-7 * X[2])
     one, two = one.replace(Theta=np.float64(2.0)), two.replace(Theta=np.float64(5.0))
-    found = multiplied(one, two)
+    found = one.times(two)
     assert found.Theta == pytest.approx(2 * two.c + 5 * one.c, rel=1e-14)
     with mpmath.workdps(50):
         both = []
@@ -279,7 +279,7 @@ class Gated(Block):
 
     def kernel(self, stage, average):
         gate = self.sigma.kernel(self.gate.kernel(stage, average), average)
-        return self.last.kernel(multiplied(gate, self.value.kernel(stage, average)), average)
+        return self.last.kernel(gate.times(self.value.kernel(stage, average)), average)
 
     @property
     def _parts(self):

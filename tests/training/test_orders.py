@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import one_sentence
 
-from neft import MLP, Made, load, plot, training
+from neft import MLP, Dense, Made, Network, Residual, RMSNorm, load, plot, training
 from neft.report import tables
 
 X = 1.6 * np.array([[1.0, 0.0, 0.2], [0.0, 1.0, -0.1], [0.1, -0.2, 1.0]])
@@ -48,6 +48,31 @@ def test_errors_are_those_of_each_draws_own_evolution():
         rms = np.sqrt(np.mean(squares))
         assert found.rms[order - 1, 0] == pytest.approx(rms, rel=1e-6)
         assert found.stderr[order - 1, 0] == pytest.approx(np.std(squares, ddof=1) / np.sqrt(2) / (2 * rms), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_streams_have_orders_too():
+    def stream(n):
+        return Network(3, [Dense(n), Residual(RMSNorm(), "tanh", Dense(n), skip=0.8), Dense(1, C_W=0.25)])
+
+    found = training.orders(stream(5), X, Y, XT, widths=(12,), draws=3, key=jax.random.key(3), **SCHEDULE)
+    assert found.activation == "tanh" and found.depth == 3
+    trained = training.ensemble(stream(12), X, Y, XT, draws=3, key=jax.random.key(3), **SCHEDULE).test
+    wide, both, squares = stream(12), np.concatenate([X, XT]), []
+    with jax.enable_x64(True):
+        for draw in range(3):
+            # Order 1 is the linear model of the same draw, step by step.
+            params = wide.init(jax.random.fold_in(jax.random.key(3), draw), dtype=np.float64)
+            z = np.asarray(wide.apply(params, both))[:, 0]
+            jacobian = jax.jacrev(lambda p: wide.apply(p, both)[:, 0])(params)
+            # Weights, with two axes of their own, are trained at 1/fan-in, and biases at 1.
+            leaves = [np.asarray(leaf) / np.sqrt(leaf.shape[2:3] or 1) for leaf in jax.tree.leaves(jacobian)]
+            J = np.concatenate([leaf.reshape(len(both), -1) for leaf in leaves], axis=1)
+            for _ in range(SCHEDULE["steps"]):
+                z = z - SCHEDULE["learning_rate"] * J @ J[:3].T @ (z[:3] - Y[:, 0])
+            squares.append(np.square(z[3:] - trained[draw, :, 0]).mean())
+    assert found.rms[0, 0] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
+    assert found.rms[2, 0] < 0.5 * found.rms[0, 0]
 
 
 def test_a_power_is_a_slope_with_its_uncertainty():

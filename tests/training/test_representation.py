@@ -6,7 +6,7 @@ import pytest
 from helpers import one_sentence
 
 import neft
-from neft import MLP
+from neft import MLP, Dense, Network, Residual
 from neft.plot import draw
 from neft.report import tables
 from neft.training import Evolution, Representation, predict_from_tensors, representation
@@ -26,10 +26,42 @@ def test_kernels_move_as_predicted_and_less_in_wider_networks():
     assert found.moved[0, 0] > 3 * found.moved[0, 1]
 
 
+@pytest.mark.slow
+def test_kernels_of_streams_move_as_those_of_networks_trained_by_hand():
+    def stream(n):
+        return Network(2, [Dense(n, C_b=0.05), Residual("tanh", Dense(n), skip=0.8), Dense(1)])
+
+    y, key = np.array([0.3, -0.2]), jax.random.key(0)
+    found = representation(stream(8), X, y, widths=[24], depths=[3], draws=2, key=key)
+    with jax.enable_x64(True):
+        net = stream(24)
+
+        def kernel(params):
+            leaves = jax.tree.leaves(jax.jacrev(lambda p: net.apply(p, X)[:, 0])(params))
+            each = zip(jax.tree.leaves(net.rates()), (leaf.reshape(2, -1) for leaf in leaves))
+            return sum(rate * leaf @ leaf.T for rate, leaf in each)
+
+        @jax.jit
+        def trained(params):
+            loss = jax.grad(lambda p: ((net.apply(p, X)[:, 0] - y) ** 2).sum() / 2)
+            step = lambda _, p: jax.tree.map(lambda w, g, rate: w - 0.0005 * rate * g, p, loss(p), net.rates())  # noqa: E731
+            return jax.lax.fori_loop(0, 12_000, step, params)
+
+        draws = [net.init(jax.random.fold_in(key, i), dtype=np.float64) for i in range(2)]
+        before = np.mean([kernel(p) for p in draws], axis=0)
+        after = np.mean([kernel(trained(p)) for p in draws], axis=0)
+    np.testing.assert_allclose(found.before[0, 0], before, rtol=1e-10)
+    change = np.abs(after - before).max()
+    assert np.abs(found.after[0, 0] - after).max() < 0.02 * change
+
+
 def test_bad_input_gets_one_clear_sentence():
     key = jax.random.key(0)
     with one_sentence("C_W", "the same in all layers"):
-        representation(MLP((2, 8, 1), C_W=(1.0, 2.0)), X, [1.0, 2.0], widths=[8], depths=[2], key=key)
+        representation(MLP((2, 8, 1), C_W=(1.0, 2.0)), X, [1.0, 2.0], widths=[8], depths=[3], key=key)
+    stream = Network(2, [Dense(8), Residual("tanh", Dense(8)), Dense(1)])
+    with one_sentence("depths is 2", "must be 3"):
+        representation(stream, X, [1.0, 2.0], widths=[8], depths=[3, 2], key=key)
     with one_sentence("widths is ()"):
         representation(MLP((2, 8, 1)), X, [1.0, 2.0], widths=[], depths=[2], key=key)
 

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, width
-from neft.network import Block, Nonlinearity, multiplied, repeated
+from neft.network import Block, Nonlinearity, repeated
 from neft.width import BlockAdvice, Criticality, asymptotics, kernel, phase, statistics, susceptibilities
 
 critical = functools.cache(width.critical)
@@ -305,7 +305,7 @@ class Gated(Block):
 
     def kernel(self, stage, average):
         gate = Nonlinearity("tanh").kernel(self.gate.kernel(stage, average), average)
-        return self.last.kernel(multiplied(gate, self.value.kernel(stage, average)), average)
+        return self.last.kernel(gate.times(self.value.kernel(stage, average)), average)
 
 
 def test_a_block_of_ones_own_has_susceptibilities():

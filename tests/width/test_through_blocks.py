@@ -1,5 +1,8 @@
 """Tensors at order 1/width of networks made of blocks."""
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,8 @@ import pytest
 
 from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.ensemble import _general
-from neft.width import AbsentTensor, statistics
+from neft.network import Block, Linear
+from neft.width import AbsentTensor, interpret, statistics
 
 X = np.array([1.0, -0.5, 0.8])
 HYPER = [
@@ -57,6 +61,9 @@ def test_the_vertex_of_a_linear_stream_is_that_of_wicks_theorem():
     found = statistics(Network(3, [Dense(n, C_W=1.2), block, Dense(1)]), X)
     wanted = K**2 * (4 * skip**2 * c + 2 * c**2 * (1 + n / inner))
     assert found.V[1] == pytest.approx(wanted, rel=1e-12)
+    said = interpret(found)
+    assert said.coupling[1] == pytest.approx(wanted / (n * (K * (skip**2 + c)) ** 2), rel=1e-12)
+    assert said.cutoff_from != "layers flowed deeper"
 
 
 def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
@@ -74,13 +81,48 @@ def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
         )
 
 
+class Scaled(Block):
+    """√(C/fan-in) ω s with ω of variance 1, all trained at rate 1."""
+
+    width: int = eqx.field(static=True)
+    C: Any
+
+    def init(self, key, fan_in, *, dtype):
+        return jax.random.normal(key, (self.width, fan_in), dtype)
+
+    def apply(self, params, x):
+        return x @ params.T * jnp.sqrt(jnp.asarray(self.C / x.shape[-1], x.dtype))
+
+    def rates(self, fan_in):
+        return 1.0
+
+    def kernel(self, stage, average):
+        return Dense(1, C_W=self.C, lambda_b=0.0, lambda_W=self.C).kernel(stage, average)
+
+    def tensors(self):
+        return Linear(self.C, self.C)
+
+
+def test_a_linear_block_of_ones_own_has_all_tensors():
+    C_W = (1.2, 0.9, 1.4)
+    found = statistics(Network(3, [Scaled(8, C_W[0]), "relu", Scaled(6, C_W[1]), "relu", Scaled(2, C_W[2])]), X)
+    wanted = statistics(MLP((3, 8, 6, 2), "relu", C_W=C_W, lambda_b=0.0, lambda_W=C_W), X)
+    assert found.V[2] > 0.1
+    for name, value in wanted.tensors.items():
+        if value is not None:
+            np.testing.assert_allclose(found.tensors[name], value, rtol=1e-11, err_msg=name)
+
+
 def test_what_has_no_recursion_names_the_block():
     for blocks, words in (
         ([Dense(4), Residual("tanh", Dense(4)), Dense(1)], "Residual has no recursion"),
         ([Dense(4), RMSNorm(), "tanh", Dense(1)], "RMSNorm has no recursion"),
     ):
+        found = statistics(Network(3, blocks), X)
         with pytest.raises(AbsentTensor, match=words):
-            _ = statistics(Network(3, blocks), X).V
+            _ = found.V
+        with pytest.raises(AbsentTensor, match=words):
+            interpret(found)
     with pytest.raises(AbsentTensor, match="several inputs"):
         _ = statistics(stream("tanh", 0.8), np.stack([X, -X])).V
 

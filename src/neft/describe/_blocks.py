@@ -30,11 +30,13 @@ class BlocksCard(Result):
     draws: OutputDraws | None = None
     made: Made
 
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"absent": None, "draws": None} | fields
+
 
 def blocks_card(net: "neft.Network", draws: int = 0, key: Any = None) -> BlocksCard:
     """The card of any network; with a key also the outputs of that many draws."""
-    from ..network import infinite_width
-
     # Of mean square one, and of mean zero, which LayerNorm may subtract.
     x = np.resize([1.0, -1.0], net.inputs)
     try:
@@ -44,7 +46,7 @@ def blocks_card(net: "neft.Network", draws: int = 0, key: Any = None) -> BlocksC
             raise
         K, Theta, absent = None, None, str(error)
     else:
-        (K, Theta), absent = (found[:, 0, 0] for found in infinite_width(net, x[None])), None
+        (K, Theta), absent = (found[:, 0, 0] for found in net.infinite_width(x[None])), None
     return BlocksCard(
         blocks=tuple(", ".join(map(repr, part)) for part in net.parts()),
         widths=net.widths,

@@ -10,7 +10,6 @@ import neft
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ._averages import mean_square
 from ._blocks import BlocksCard, blocks_card
 from ._draws import OutputDraws, output_draws
 
@@ -58,27 +57,19 @@ def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = No
     chain = plain(net)
     if chain is None:
         return blocks_card(net, draws, key)
-    net = chain
-    fan_in = np.array(net.widths[:-1])
-    K = _variances(net)
+    # Only its mean square matters.
+    net, x = chain, np.ones(net.inputs)
+    K = net.infinite_width(x[None], slopes=False)[0][:, 0, 0]
+    variances, rates = net.variances(), net.rates()
     return NetworkCard(
         activation=net.activation.name,
         widths=net.widths,
-        parameters=np.array(net.widths[1:]) * (fan_in + 1),
-        var_b=np.array(net.C_b),
-        var_W=np.array(net.C_W) / fan_in,
-        rate_b=np.array(net.lambda_b),
-        rate_W=np.array(net.lambda_W) / fan_in,
+        parameters=np.array(net.widths[1:]) * (np.array(net.widths[:-1]) + 1),
+        var_b=np.array([layer.b for layer in variances]),
+        var_W=np.array([layer.W for layer in variances]),
+        rate_b=np.array([layer.b for layer in rates]),
+        rate_W=np.array([layer.W for layer in rates]),
         K=K,
-        draws=None if key is None else output_draws(net, np.ones(net.inputs), draws, key, float(K[-1])),
+        draws=None if key is None else output_draws(net, x, draws, key, float(K[-1])),
         made=Made.by("neft.describe.network", specification={"net": net, "draws": draws}, key=key),
     )
-
-
-def _variances(net: "neft.MLP") -> np.ndarray:
-    K: list[float] = []
-    for layer, (C_b, C_W) in enumerate(zip(net.C_b, net.C_W), start=1):
-        K.append(C_b + C_W * (float(mean_square(net.activation, K[-1])) if K else 1.0))
-        if not np.isfinite(K[-1]):
-            raise ValueError(f"K of layer {layer} is {K[-1]}, but must be finite: C_W is too large for this depth.")
-    return np.array(K)

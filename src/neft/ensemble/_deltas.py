@@ -86,14 +86,14 @@ def _pinned(
     # The part of neuron r of layer m+1 with sample a at the kink, of the tensors of layer l+1; axes b, c, d.
     act = net.activation
     below = [x, *(act(z) for z in zs[:m])]
-    fan_in = net.widths[m]
-    covariance = net.C_b[m] + net.C_W[m] / fan_in * (below[m] @ below[m][a])
-    variance = net.C_b[m] + net.C_W[m] * jnp.mean(below[m] ** 2, axis=1)
+    spread = net.variances()[m]
+    covariance = spread.b + spread.W * (below[m] @ below[m][a])
+    variance = spread.b + spread.W * jnp.sum(below[m] ** 2, axis=1)
     alive = variance[a] > 0
     shift = jnp.where(alive, (spike.position - zs[m][a, r]) / jnp.where(alive, variance[a], 1.0), 0.0)
     z = zs[m].at[:, r].add(shift * covariance)
     weights = [p.W for p in params[:l]]
-    weights[m] = weights[m].at[r].add(shift * net.C_W[m] / fan_in * below[m][a])
+    weights[m] = weights[m].at[r].add(shift * spread.W * below[m][a])
     density = jnp.exp(-(spike.position**2) / (2 * variance[a])) / jnp.sqrt(2 * jnp.pi * variance[a])
     density = jnp.where(alive, density, 0.0)
 
@@ -120,7 +120,7 @@ def _pinned(
     if order == 2:
         i, j = np.nonzero(~np.eye(k, dtype=bool))
         return (jnp.einsum("p,pb,pc,pd->bcd", u[i], zdot[i], zdot[j], zdot[j]) / len(i),)
-    c = net.C_W[l] / net.widths[l]
+    c = net.variances()[l].W
     P = jnp.einsum("d,hb,hc->bcd", u[k:], zdot[:k], zdot[:k])
     Q = jnp.einsum("h,hb,dc->bcd", u[:k], zdot[:k], zdot[k:])
     return c / k * P, c / k * Q

@@ -70,7 +70,7 @@ def differentials(
     layers = [(none,) * 6]
     for l in range(1, net.depth):
         signals = Signals([p.W for p in params[:l]], below[:l], *(s[:l] for s in slopes))
-        epsilon, c = rates.W[l], net.C_W[l] / net.widths[l]
+        epsilon, c = rates.W[l], net.variances()[l].W
         squares = (found.FF[l], found.BB[l])
         layers.append(_at_layer(signals, rates, rows[l - 1], below[l], squares, epsilon, c))
     return Differentials(*(jnp.stack(column) for column in zip(*layers)))
@@ -78,7 +78,7 @@ def differentials(
 
 def learning_rates(net: MLP) -> Rates:
     """The learning rates of a network."""
-    return Rates(net.lambda_b, [lambda_W / n for lambda_W, n in zip(net.lambda_W, net.widths)])
+    return Rates([rate.b for rate in net.rates()], [rate.W for rate in net.rates()])
 
 
 def backward(signals: Signals, heads: Array) -> tuple[list[Array], list[Array]]:

@@ -28,8 +28,7 @@ def draw(net: MLP, key: Array, dtype: np.dtype) -> Draw:
     ends = np.cumsum([np.prod(shape) for shape in shapes])
     numbers = jax.random.normal(key, (int(ends[-1]),), dtype)
     parts = [numbers[end - np.prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes)]
-    deviations = [_deviation(C_W / n, dtype) for C_W, n in zip(net.C_W, net.widths)]
-    deviations_b = [_deviation(C_b, dtype) for C_b in net.C_b]
+    deviations, deviations_b = zip(*jax.tree.map(lambda variance: _deviation(variance, dtype), net.variances()))
     split = 2 * net.depth
     layers = zip(parts[0:split:2], parts[1:split:2], deviations, deviations_b)
     return Draw(

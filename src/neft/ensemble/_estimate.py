@@ -14,7 +14,7 @@ from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, infinite_width, plain
+from ..network import MLP, Network, plain
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw
@@ -151,7 +151,7 @@ def _dtype(x: Any, dtype: Any) -> np.dtype:
 @float64
 def _estimate(net: MLP, x: np.ndarray, draws: int, key: Array, dtype: np.dtype, names: tuple[str, ...]) -> Estimates:
     inputs = np.atleast_2d(x)
-    K, Theta = infinite_width(net, inputs, slopes="Theta" in existing(net))
+    K, Theta = net.infinite_width(inputs, slopes="Theta" in existing(net))
     known = _known(net.activation, jnp.asarray(K[1:-1]))
     reference = _Reference(jnp.asarray(K), jnp.asarray(Theta), known)
     wanted = tuple(name for name in DIFFERENTIALS if name in names)
@@ -245,7 +245,7 @@ def _assembled(
     net: MLP, infinite: dict[str, np.ndarray], means: dict[str, tuple[np.ndarray, ...]], draws: int, eps: float
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Estimates and standard errors by name, from the means of the sums over draws."""
-    n, c = np.array(net.widths[:-1], float), np.array(net.C_W) / np.array(net.widths[:-1], float)
+    n, c = np.array(net.widths[:-1], float), np.array([variance.W for variance in net.variances()])
 
     def per_layer(values, ndim):
         return values.reshape(-1, *(1,) * (ndim - 1))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..network import MLP, Layer
+from ..network import MLP, Layer, Stage
 
 
 class Kernels(NamedTuple):
@@ -35,27 +35,30 @@ def kernels(net: MLP, params: tuple[Layer, ...], x: Float[Array, "N n_0"]) -> Ke
     N = len(x)
     gram = x @ x.T / net.widths[0]
     none = jnp.zeros((N,) * 4, x.dtype)
-    rows = [(net.C_b[0] + net.C_W[0] * gram, net.lambda_b[0] + net.lambda_W[0] * gram, none, none)]
+    stage = net.dense[0].kernel(Stage.of_matrix(gram, 0 * gram, kind="input"))
+    rows = [(stage.c, stage.Theta, none, none)]
     # The NTK between the neurons of a layer, axes (sample, sample, neuron, neuron).
     NTK = rows[0][1][:, :, None, None] * _one(net.widths[1], x.dtype)
     for l in range(1, net.depth):
-        n, C_W, lambda_W = net.widths[l], net.C_W[l], net.lambda_W[l]
+        n, block = net.widths[l], net.dense[l]
         s, d = sigma(zs[l - 1]), slope(zs[l - 1])
         inner = d[:, None, :, None] * NTK * d[None, :, None, :]
         gram = s @ s.T / n
+        below = Stage.of_matrix(gram, jnp.trace(inner, axis1=2, axis2=3) / n, kind="activation")
+        stage = block.kernel(below)
         moved = jnp.einsum("bdkm,cm->bcdk", inner, s)
         flat = inner.reshape(N * N, -1)
         rows.append(
             (
-                net.C_b[l] + C_W * gram,
-                net.lambda_b[l] + lambda_W * gram + C_W / n * jnp.trace(inner, axis1=2, axis2=3),
+                stage.c,
+                stage.Theta,
                 jnp.einsum("ak,bcdk->abcd", s, moved),
                 (flat @ flat.T).reshape((N,) * 4).swapaxes(1, 2),
             )
         )
         if l + 1 < net.depth:
-            own = (net.lambda_b[l] + lambda_W * gram)[:, :, None, None] * _one(net.widths[l + 1], x.dtype)
-            NTK = own + _sandwiched(params[l].W, inner)
+            own = block.kernel(below.replace(Theta=0 * gram)).Theta
+            NTK = own[:, :, None, None] * _one(net.widths[l + 1], x.dtype) + _sandwiched(params[l].W, inner)
     return Kernels(*(jnp.stack(column) for column in zip(*rows)))
 
 

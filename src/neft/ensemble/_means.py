@@ -7,7 +7,7 @@ means are those of the layer before. What is left is of second order in the fluc
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from .._activation import Activation
 from .._quadrature import rule
-from ..network import MLP
+from ..network import MLP, Linear
 
 
 class Averages(NamedTuple):
@@ -58,10 +58,9 @@ def corrections(
     means_G, means_H = [none] * min(net.depth, 2), [none] * min(net.depth, 2)
     for l in range(2, net.depth):
         below = l - 1
-        C_W, lambda_W = net.C_W[l], net.lambda_W[l]
-        F = (net.C_W[below] / net.widths[below]) ** 2 * FF[below]
+        F = net.variances()[below].W ** 2 * FF[below]
         dG, dH = G[below] - K[below] - means_G[-1], H[below] - Theta[below] - means_H[-1]
-        change = functools.partial(_change, C_W, lambda_W)
+        change = functools.partial(_change, net.dense[l].tensors())
         now, at_K = (Averages(*(v[below - 1] for v in values)) for values in (drawn.single, known.single))
         own = F[every, every, every, every]
         diagonal = [v[every, every] for v in (H[below], dH, Theta[below])]
@@ -86,8 +85,7 @@ def corrections(
 
 
 def _change(
-    C_W: Any,
-    lambda_W: Any,
+    linear: Linear,
     now: "Averages",
     at_K: "Averages",
     F_m: Array,
@@ -100,7 +98,7 @@ def _change(
     # the entries of dG in its last axis, as the derivatives of the averages do.
     new = now.ss - at_K.ss - (at_K.g * move).sum(-1)
     slope = h * now.a + F_m - theta * at_K.a - at_K.a * dh - theta * (at_K.m * move).sum(-1)
-    return C_W * new, lambda_W * new + C_W * slope
+    return linear.variance * new, linear.theta(new, slope)
 
 
 def known_averages(act: Activation, G: Float[Array, "layers N N"]) -> "Known":

@@ -4,12 +4,12 @@ from ._batch_norm import BatchNorm as BatchNorm
 from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
+from ._block import Linear as Linear
 from ._block import Means as Means
-from ._chain import fans as fans
+from ._block import TwoMatrices as TwoMatrices
 from ._chain import passed as passed
 from ._dense import Dense as Dense
 from ._dense import Layer as Layer
-from ._infinite import infinite_width as infinite_width
 from ._mlp import MLP as MLP
 from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain
@@ -23,9 +23,5 @@ from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
 from ._runs import along as along
-from ._runs import segments as segments
 from ._stage import Stage as Stage
-from ._stage import multiplied as multiplied
 from ._variances import Variances as Variances
-from ._widened import hidden_widths as hidden_widths
-from ._widened import widened as widened

@@ -1,5 +1,6 @@
 """Batch normalization: each entry by its mean and variance over a batch."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import jax
@@ -89,6 +90,10 @@ class BatchNorm(Norm):
             "the moments of a batch couple its inputs, so that no output is a function of one input and there is no "
             "kernel at infinite width, but LayerNorm and RMSNorm have one."
         )
+
+    def resized(self, change: Callable[[int], int]) -> "BatchNorm":
+        """The same block; moments of other widths are not known."""
+        return self.with_moments(None)
 
     def with_moments(self, moments: Any) -> "BatchNorm":
         """The block with given moments; with None, those of the batch."""

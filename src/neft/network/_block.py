@@ -43,11 +43,35 @@ class Averages(Protocol):
         ...
 
 
+class Linear(NamedTuple):
+    """A block that is linear, with independent Gaussian weights: their variance and learning rate, times the fan-in.
+
+    K' = … + C_W⟨ss⟩ and Θ' = … + λ_W⟨ss⟩ + C_W Θ, where the dots are constants (docs/theory/blocks, eq. 2).
+    """
+
+    variance: Any
+    learning_rate: Any
+
+    def theta(self, square: Any, Theta: Any) -> Any:
+        """The part of Θ' that is not constant; linear, so that averages and changes of both go through it too."""
+        return self.learning_rate * square + self.variance * Theta
+
+
+class TwoMatrices(NamedTuple):
+    """What a block skip · z + last(σ(first(z))) is made of: its skip, two linear blocks, the width between them."""
+
+    skip: Any
+    first: Linear
+    last: Linear
+    width: int
+
+
 class Block(eqx.Module):
     """A part of a network: it maps one stage to the next (docs/theory/blocks).
 
-    A block of your own has these four methods, and hyperparameters as fields; sizes are static fields. With them a
-    network that holds it has kernels, predictions, simulations and tangent kernels.
+    A block of your own has `init`, `apply`, `rates` and `kernel`, and hyperparameters as fields; sizes are static
+    fields. With them a network that holds it has kernels, predictions, simulations and tangent kernels. It may have
+    `tensors`, and with it what is of order 1/width.
     """
 
     weighs: ClassVar[bool] = True  # whether statistics have an entry for it
@@ -71,6 +95,17 @@ class Block(eqx.Module):
     def visited(self, params: Any, x: Array, visit: "Visit") -> Array:
         """The outputs with `visit(block, params, x)` for `apply`; a block made of blocks hands it on to them."""
         return visit(self, params, x)
+
+    def tensors(self) -> Linear | TwoMatrices | None:
+        """What its step of the tensors of order 1/width is made of; None where it has none.
+
+        A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30.
+        """
+        return None
+
+    def resized(self, change: Callable[[int], int]) -> "Block":
+        """The block with other widths, `change` of each; that of a block of one's own is not known."""
+        raise ValueError(f"block {type(self).__name__} is a user's own, so nothing is known about other widths of it.")
 
     def to_dict(self) -> Any:
         """What a file keeps. A block of one's own is named there and cannot be made again."""

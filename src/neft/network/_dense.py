@@ -1,6 +1,7 @@
 """A dense block: weights and biases."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,12 +11,12 @@ from jaxtyping import Array
 
 from .. import _check
 from .._promote import cast, to_rank
-from ._block import Averages, Block, hyperparameter
+from ._block import Averages, Block, Linear, hyperparameter
 from ._stage import Stage, scaled, shifted
 
 
 class Layer(NamedTuple):
-    """Parameters (or learning rates) of one layer: weights W of shape (n_l, n_{l-1}) and biases b of shape (n_l,)."""
+    """Parameters of one layer: weights W of shape (n_l, n_{l-1}), biases b of shape (n_l,). Or rates, or variances."""
 
     W: Any
     b: Any
@@ -54,22 +55,32 @@ class Dense(Block):
         """λ_W/fan-in and λ_b."""
         return Layer(self.lambda_W / fan_in, self.lambda_b)
 
-    def kernel(self, stage: Stage, average: Averages) -> Stage:
-        """K' = C_b + C_W⟨s s⟩ and Θ' = λ_b + λ_W⟨s s⟩ + C_W Θ."""
-        C_b, C_W, lambda_b, lambda_W = (
-            cast(value, stage.c) for value in (self.C_b, self.C_W, self.lambda_b, self.lambda_W)
-        )
-        Theta = lambda_b + lambda_W * stage.c + C_W * stage.mean_theta
-        return shifted(scaled(stage, C_W, Theta), C_b, Theta)
+    def variances(self, fan_in: int) -> Layer:
+        """C_W/fan-in and C_b."""
+        return Layer(self.C_W / fan_in, self.C_b)
 
-    def resized(self, width: int) -> "Dense":
-        """The same block with another number of outputs."""
-        return Dense(width, C_b=self.C_b, C_W=self.C_W, lambda_b=self.lambda_b, lambda_W=self.lambda_W)
+    def kernel(self, stage: Stage, average: Averages | None = None) -> Stage:
+        """K' = C_b + C_W⟨s s⟩ and Θ' = λ_b + λ_W⟨s s⟩ + C_W Θ."""
+        C_b, lambda_b, *both = (cast(value, stage.c) for value in (self.C_b, self.lambda_b, *self.tensors()))
+        linear = Linear(*both)
+        Theta = lambda_b + linear.theta(stage.c, stage.mean_theta)
+        return shifted(scaled(stage, linear.variance, Theta), C_b, Theta)
+
+    def tensors(self) -> Linear:
+        """C_W and λ_W."""
+        return Linear(self.C_W, self.lambda_W)
+
+    def resized(self, change: Callable[[int], int]) -> "Dense":
+        """With another number of outputs."""
+        return self.replace(width=change(self.width))
+
+    def replace(self, **changes: Any) -> "Dense":
+        """The same block with another width or other hyperparameters."""
+        return Dense(**({name: getattr(self, name) for name in ("width", *HYPER)} | changes))
 
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""
-        numbers = {name: getattr(self, name) for name in ("C_b", "C_W", "lambda_b", "lambda_W")}
-        return {"type": "Dense", "width": self.width, **numbers}
+        return {"type": "Dense", "width": self.width, **{name: getattr(self, name) for name in HYPER}}
 
     def __repr__(self) -> str:
         return f"Dense({self.width}, {', '.join(f'{k}={v:g}' for k, v in self.to_dict().items() if k in HYPER)})"

@@ -1,5 +1,6 @@
 """K and Θ of several inputs after every block of a network, at infinite width."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,23 +9,19 @@ from .._activation import Activation
 from .._guard import positive, root
 from .._tilt import tilt_of
 from ..gaussian import Powers, moment, pair
-from ._block import Means
+from ._block import Block, Means
 from ._chain import passed
-from ._network import Network
 from ._stage import Stage
 
 _FEW = 2e7  # numbers that the differences of all pairs of inputs may be
 
 
-def infinite_width(net: Network, x: np.ndarray, *, slopes: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """K and Θ of all blocks at the top that hold weights, (L, N, N), for inputs (N, n_0).
-
-    Without `slopes` Θ is not that of the network: where σ itself jumps it has none.
-    """
+def infinite_width(blocks: Sequence[Block], x: np.ndarray, slopes: bool) -> tuple[np.ndarray, np.ndarray]:
+    """K and Θ of all blocks that hold weights, (L, N, N), for inputs (N, n_0)."""
     engine = _Matrices(slopes)
     stage = _of_inputs(x)
     Ks, Thetas = [], []
-    for block in net.blocks:
+    for block in blocks:
         _refuse_overflow(stage.c, len(Ks))
         stage = passed((block,), stage, engine)
         if block.weighs:

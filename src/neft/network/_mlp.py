@@ -9,10 +9,10 @@ import numpy as np
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from .._promote import traced
+from .._promote import library_of, traced
 from .._public import public
 from ._block import hyperparameter
-from ._dense import HYPER, Dense
+from ._dense import HYPER, Dense, Layer
 from ._network import Network
 from ._nonlinearity import Nonlinearity
 
@@ -65,6 +65,20 @@ class MLP(Network):
         return self.sigma.activation
 
     @property
+    def dense(self) -> tuple[Dense, ...]:
+        """The dense blocks, one for each layer."""
+        return self.blocks[::2]  # type: ignore[return-value]
+
+    def variances(self) -> tuple[Layer, ...]:
+        """Variances of weights and biases at initialization, in the structure of the parameters."""
+        return tuple(block.variances(n) for block, n in zip(self.dense, self.widths))
+
+    def stacked(self) -> Dense:
+        """All dense blocks as one, of width 1, whose hyperparameters are arrays with one entry for each layer."""
+        columns = zip(*(jax.tree.leaves(block) for block in self.dense))
+        return jax.tree.unflatten(jax.tree.structure(Dense(1)), [library_of(*c).asarray(c) for c in columns])
+
+    @property
     def C_b(self) -> tuple[Any, ...]:
         """The variance of the biases of each layer."""
         return self._of_layers("C_b")
@@ -85,21 +99,30 @@ class MLP(Network):
         return self._of_layers("lambda_W")
 
     def _of_layers(self, name: str) -> tuple[Any, ...]:
-        return tuple(getattr(block, name) for block in self.blocks[::2])
+        return tuple(getattr(block, name) for block in self.dense)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """(n_0, …, n_L)."""
-        return (self.inputs, *(block.width for block in self.blocks[::2]))  # type: ignore[attr-defined]
+        return (self.inputs, *(block.width for block in self.dense))
 
     def replace(self, **changes: Any) -> "MLP":
         """The network with other widths, another activation or other hyperparameters.
 
+        With more or fewer layers it keeps hyperparameters that are the same in all.
+
         >>> MLP((3, 8, 2)).replace(C_W=2.0).C_W
         (2.0, 2.0)
+        >>> MLP((3, 8, 2), C_W=2.0).replace(widths=(3, 8, 8, 2)).C_W
+        (2.0, 2.0, 2.0)
         """
-        own = {name: getattr(self, name) for name in ("widths", "activation", *HYPER)}
-        return MLP(**(own | changes))
+        own = {name: getattr(self, name) for name in ("widths", "activation", *HYPER)} | changes
+        for name in HYPER:
+            if name not in changes and len(own["widths"]) != len(self.widths):
+                if len(set(own[name])) > 1:
+                    raise ValueError(f"{name} is {own[name]}, but must be the same in all layers.")
+                own[name] = own[name][0]
+        return MLP(**own)
 
     def parameter_count(self) -> int:
         """Number of weights and biases.

@@ -1,7 +1,7 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,10 +18,12 @@ from ._batch_norm import BatchNorm, Moments, moments_of
 from ._block import Block, Means, Visit
 from ._chain import applied, begun, blocks_of, fans, passed, rates_along, simply
 from ._dense import Dense
+from ._infinite import infinite_width
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
 from ._parts import parameters_of, parts
 from ._residual import Residual
+from ._runs import Segment, segments
 from ._stage import Stage
 from ._words import in_words
 
@@ -48,7 +50,7 @@ class Network(eqx.Module):
             raise ValueError(f"blocks is {blocks!r}, but must be a list of blocks.")
         self.inputs = _check.integer("inputs", inputs, at_least=1)
         self.blocks = blocks_of(blocks)
-        fans(self.blocks, self.inputs)
+        self.fans()
         if not any(block.weighs for block in self.blocks):
             raise ValueError("blocks hold no weights, but must hold at least one dense block.")
         if not self._norms():
@@ -66,13 +68,37 @@ class Network(eqx.Module):
     @property
     def widths(self) -> tuple[int, ...]:
         """n_0, and the width after each block at the top that holds weights."""
-        after = fans(self.blocks, self.inputs)[1:]
-        return (self.inputs, *(n for block, n in zip(self.blocks, after) if block.weighs))
+        return (self.inputs, *(n for block, n in zip(self.blocks, self.fans()[1:]) if block.weighs))
+
+    def fans(self) -> tuple[int, ...]:
+        """The widths before each block and after the last."""
+        return fans(self.blocks, self.inputs)
+
+    def hidden_widths(self) -> tuple[int, ...]:
+        """All widths between inputs and outputs, those inside residual blocks too."""
+        found: list[int] = []
+
+        def seen(n: int) -> int:
+            found.append(n)
+            return n
+
+        self.resized(seen)
+        return tuple(found)
+
+    def resized(self, change: Callable[[int], int]) -> "Network":
+        """The network with other hidden widths, `change` of each; a dense block at its end keeps its outputs.
+
+        >>> Network(3, [Dense(8), Residual("relu", Dense(8)), Dense(2)]).resized(lambda n: 2 * n).widths
+        (3, 16, 16, 2)
+        """
+        *inner, last = self.blocks
+        end = last if isinstance(last, Dense) else last.resized(change)
+        return Network(self.inputs, [*(block.resized(change) for block in inner), end])
 
     @property
     def outputs(self) -> int:
         """The number of outputs."""
-        return fans(self.blocks, self.inputs)[-1]
+        return self.fans()[-1]
 
     @property
     def depth(self) -> int:
@@ -191,9 +217,16 @@ class Network(eqx.Module):
         what = f"the {self.parameter_count():.2e} parameters of widths {_check.brief(self.widths)}"
         _check.memory(what, self.parameter_count(), itemsize=jnp.dtype(dtype).itemsize)
 
-    def kernel(self, stage: Stage, average: Any) -> Stage:
-        """K and Θ of the outputs at infinite width, from those of the inputs."""
-        return passed(self.blocks, stage, average)
+    def segments(self) -> list[Segment]:
+        """The blocks cut after each one that holds weights: what the step of K and Θ is done for one by one."""
+        return segments(self.blocks)
+
+    def infinite_width(self, x: np.ndarray, *, slopes: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """K and Θ of all blocks at the top that hold weights, (L, N, N), for inputs (N, n_0).
+
+        Without `slopes` Θ is not that of the network: where σ itself jumps it has none.
+        """
+        return infinite_width(self.blocks, x, slopes)
 
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""

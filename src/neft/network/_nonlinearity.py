@@ -68,6 +68,10 @@ class Nonlinearity(Block):
             activation=self.activation,
         )
 
+    def resized(self, change: Callable[[int], int]) -> "Nonlinearity":
+        """It has any width."""
+        return self
+
     def to_dict(self) -> Any:
         """The name where that is enough to make the activation again; else all names, and whether they are."""
         if len(self.parts) == 1 and self.activation.named:

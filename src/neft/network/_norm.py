@@ -1,5 +1,6 @@
 """Norms over the entries of a stage: RMSNorm and LayerNorm."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -67,6 +68,10 @@ class Norm(Block):
             gain = cast(self.lambda_gain, stage.c)
             stage = stage.replace(gain=gain if stage.gain is None else stage.gain + gain)
         return stage
+
+    def resized(self, change: Callable[[int], int]) -> Block:
+        """It has any width."""
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""

@@ -9,9 +9,10 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, Visit, hyperparameter
+from ._block import Averages, Block, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._dense import Dense
+from ._nonlinearity import Nonlinearity
 from ._stage import Stage, added, scaled
 
 
@@ -82,6 +83,20 @@ class Residual(Block):
             mixed=stage.mixed or stage.gain is not None, fresh=False
         )
         return added(along, found)
+
+    def tensors(self) -> TwoMatrices | None:
+        """The skip and the two matrices, where it has no others."""
+        if isinstance(self.skip, Dense) or len(self.branch) != 3:
+            return None
+        first, between, last = self.branch
+        if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
+            return None
+        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width)
+
+    def resized(self, change: Callable[[int], int]) -> "Residual":
+        """With other widths in the branch, and of a dense skip."""
+        skip = self.skip.resized(change) if isinstance(self.skip, Dense) else self.skip
+        return Residual(*(block.resized(change) for block in self.branch), skip=skip)
 
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""

@@ -4,35 +4,50 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ._block import Block
+from ._block import Averages, Block
+from ._chain import passed
 from ._dense import Dense
 from ._residual import Residual
 from ._stage import Stage
 
-Segment = tuple[Block, ...]
+
+class Segment(eqx.Module):
+    """Blocks up to one that holds weights; widths, which kernels do not depend on, are all 1."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it holds weights; what comes after the last weights does not."""
+        return self.blocks[-1].weighs
+
+    def kernel(self, stage: Stage, average: Averages) -> Stage:
+        """K and Θ after the blocks."""
+        return passed(self.blocks, stage, average)
 
 
 def segments(blocks: Sequence[Block]) -> list[Segment]:
-    """The blocks cut after each one that holds weights; widths, which kernels do not depend on, are all 1."""
+    """The blocks cut after each one that holds weights."""
     found: list[Segment] = []
     current: list[Block] = []
     for block in blocks:
         current.append(_sizeless(block))
         if block.weighs:
-            found.append(tuple(current))
+            found.append(Segment(tuple(current)))
             current = []
-    return [*found, tuple(current)] if current else found
+    return [*found, Segment(tuple(current))] if current else found
 
 
 def _sizeless(block: Block) -> Block:
     # Equal but for their widths, two blocks have the same program.
     if isinstance(block, Dense):
-        return block.resized(1)
+        return block.replace(width=1)
     if isinstance(block, Residual):
         skip = _sizeless(block.skip) if isinstance(block.skip, Dense) else block.skip
         return Residual(*map(_sizeless, block.branch), skip=skip)

@@ -75,6 +75,12 @@ class Stage:
         return cls(K, K, K, 0 * K, 2 * K, Theta, **fields)
 
     @classmethod
+    def of_matrix(cls, K: Any, Theta: Any, **fields: Any) -> "Stage":
+        """The stage of all pairs of several inputs, whose mean products are this matrix."""
+        own = K.diagonal()
+        return cls.between(own[:, None], own[None, :], K, Theta, **fields)
+
+    @classmethod
     def of_inputs(cls, x1: Any, x2: Any) -> "Stage":
         """The stage of two inputs, or of two arrays of them whose leading axes broadcast; entries are the last one.
 
@@ -96,6 +102,23 @@ class Stage:
     def replace(self, **changes: Any) -> "Stage":
         """The stage with other values of some fields."""
         return dataclasses.replace(self, **changes)
+
+    def times(self, other: "Stage") -> "Stage":
+        """The product, entry by entry, with a stage that is independent of this one (docs/theory/blocks, eq. 12).
+
+        >>> import numpy as np
+        >>> half = Stage.between(*map(np.asarray, (1.0, 1.0, 0.5, 2.0)))
+        >>> float(half.times(half).Theta)
+        2.0
+        """
+        if self.gain is not None or other.gain is not None:
+            raise ValueError("a product of stages stands after a trained gain, but must stand after a dense block.")
+        # (s1 ∓ c1)(s2 ± c2) and their like: products of the roots and of the covariances drop out.
+        gap = (self.gap * other.total + self.total * other.gap) / 2
+        total = (self.gap * other.gap + self.total * other.total) / 2
+        Theta = self.Theta * other.c + self.c * other.Theta
+        K1, K2, c = self.K1 * other.K1, self.K2 * other.K2, self.c * other.c
+        return Stage(K1, K2, c, gap, total, Theta, kind="activation")
 
 
 def scaled(stage: Stage, factor: Any, Theta: Any) -> Stage:
@@ -129,23 +152,6 @@ def shifted(stage: Stage, variance: Any, Theta: Any) -> Stage:
     """A Gaussian stage and biases of this variance, which are one more independent term that both inputs share."""
     variance = cast(variance, stage.c)
     return added(stage.replace(Theta=Theta), Stage.itself(variance, 0 * variance, fresh=True))
-
-
-def multiplied(one: Stage, two: Stage) -> Stage:
-    """The product, entry by entry, of two stages that are independent of each other (docs/theory/blocks, eq. 12).
-
-    >>> import numpy as np
-    >>> half = Stage.between(*map(np.asarray, (1.0, 1.0, 0.5, 2.0)))
-    >>> float(multiplied(half, half).Theta)
-    2.0
-    """
-    if one.gain is not None or two.gain is not None:
-        raise ValueError("a product of stages stands after a trained gain, but must stand after a dense block.")
-    # (s1 ∓ c1)(s2 ± c2) and their like: products of the roots and of the covariances drop out.
-    gap = (one.gap * two.total + one.total * two.gap) / 2
-    total = (one.gap * two.gap + one.total * two.total) / 2
-    Theta = one.Theta * two.c + one.c * two.Theta
-    return Stage(one.K1 * two.K1, one.K2 * two.K2, one.c * two.c, gap, total, Theta, kind="activation")
 
 
 def divided(stage: Stage, size1: Any, size2: Any) -> Stage:

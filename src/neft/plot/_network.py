@@ -22,6 +22,8 @@ def layers(card: NetworkCard) -> Figure:
 @styled
 def after_blocks(card: BlocksCard) -> Figure:
     """K and Θ after each block that holds weights, at infinite width."""
+    if card.K is None or card.Theta is None:
+        raise ValueError(f"a BlocksCard without kernels has no picture: {card.absent}")
     figure, axes = panel("Infinite width", "block", "K and Θ")
     block = np.arange(1, len(card.K) + 1)
     for i, (label, values) in enumerate((("K", card.K), ("Θ", card.Theta))):

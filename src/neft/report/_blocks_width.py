@@ -5,7 +5,7 @@ import math as numbers
 import numpy as np
 
 from .. import ensemble, plot, width
-from ..network import Network, hidden_widths, widened
+from ..network import Network
 from ._drawn import affordable
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side
@@ -150,7 +150,7 @@ def _finite_width(context: Context) -> str:
 
 def _narrow(net: Network) -> Network:
     """The network of the same ratios of widths whose widest stage is at most _WIDEST wide."""
-    hidden = hidden_widths(net)
+    hidden = net.hidden_widths()
     common = numbers.gcd(*hidden)
     factor = max(1, _WIDEST * common // max(hidden))
     if factor * max(hidden) // common > 2 * _WIDEST:
@@ -158,4 +158,4 @@ def _narrow(net: Network) -> Network:
             f"The hidden widths {', '.join(map(str, hidden))} have no common factor that makes them narrow, so nothing "
             "is simulated here."
         )
-    return net if factor >= common else widened(net, factor / common)
+    return net if factor >= common else net.resized(lambda n: n * factor // common)

@@ -188,14 +188,7 @@ class _Problem(NamedTuple):
 def _small(of: Subject, count: int) -> _Problem:
     # One output: the kernels of finite width have four indices.
     x, labels = _few(of, 1, 2)
-    net = MLP(
-        (*of.plain.widths[:-1], 1),
-        of.plain.activation,
-        C_b=of.plain.C_b,
-        C_W=of.plain.C_W,
-        lambda_b=of.plain.lambda_b,
-        lambda_W=of.plain.lambda_W,
-    )
+    net = of.plain.replace(widths=(*of.plain.widths[:-1], 1))
     given = net, x, np.where(labels == labels[0], 0.5, -0.5), _held_out(of, count)[0]
     said = (
         f"To keep it short there is one output, {len(x)} training examples of two classes with targets ±1/2, {count} "

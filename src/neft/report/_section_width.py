@@ -60,7 +60,7 @@ def _simulated(net: MLP) -> tuple[MLP, bool]:
         return net, False
     hidden = (max(2, round(n * _WIDEST / widest)) for n in net.widths[1:-1])
     widths = (net.widths[0], *hidden, net.widths[-1])
-    return MLP(widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=net.lambda_W), True
+    return net.replace(widths=widths), True
 
 
 def _remarks(of: Subject, theory: width.Statistics, exist: list[str], wanted: list[str], changed: bool) -> str:

@@ -15,7 +15,7 @@ from .._precision import float64
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, perceptron
+from ..network import Network
 from ._descend import drawn as parameters
 from ._dynamics import descend, flow
 from ._ensemble import ensemble
@@ -100,33 +100,35 @@ def orders(
         steps: number of steps of gradient descent instead, with their size `learning_rate`.
         learning_rate: η.
 
+    >>> from neft import MLP
+
     >>> orders(MLP((2, 1, 1), "tanh"), [[1.0, 0.0]], [0.3], widths=[0], key=jax.random.key(0))
     Traceback (most recent call last):
     ValueError: each of widths is 0, but must be at least 1.
     """
-    net = perceptron(net, "networks of other widths")
     x = inputs(net, "x_train", x_train)
-    y = targets(y_train, len(x), net.widths[-1])
+    y = targets(y_train, len(x), net.outputs)
     tests = x if x_test is None else inputs(net, "x_test", x_test)
     widths = tuple(_check.integer("each of widths", n, at_least=1) for n in widths)
     draws = _check.integer("draws", draws, at_least=2)
     if not widths:
         raise ValueError("widths is empty, but must hold at least one width.")
-    if net.depth < 2:
+    if not net.hidden_widths():
         raise ValueError(f"net has {net.depth} layer, but must have at least 2: one layer has no width.")
-    for kink in net.activation.kinks:
-        if kink.order < 2:
-            raise ValueError(
-                f"net has the activation {net.activation.name}, whose derivative {kink.order} jumps at "
-                f"{kink.position:g}, but orders 2 and 3 need its second derivative."
-            )
+    for act in net.activations:
+        for kink in act.kinks:
+            if kink.order < 2:
+                raise ValueError(
+                    f"net has the activation {act.name}, whose derivative {kink.order} jumps at {kink.position:g}, but "
+                    "orders 2 and 3 need its second derivative."
+                )
     plan = schedule(time, steps, learning_rate)
     if (entries := ((len(x) + len(tests)) * y.shape[1]) ** 4) > MOST:
         raise ValueError(f"order 3 holds {entries:.0e} numbers for these inputs, at most {MOST:.0e}.")
     options = {"draws": draws, "key": key, "time": time, "steps": steps, "learning_rate": learning_rate}
     cells = []
     for n in track(widths, "widths"):
-        other = MLP((net.widths[0], *(n,) * (net.depth - 1), net.widths[-1]), **_hyperparameters(net))
+        other = net.resized(lambda _, n=n: n)
         trained = ensemble(other, x, y, tests, **options)
         cells.append(_cell(other, x, y, tests, plan, trained.test, trained.good, key))
     rms, stderr, lost = (np.stack(column, axis=1) for column in zip(*cells))
@@ -136,19 +138,15 @@ def orders(
         stderr=stderr,
         lost=lost,
         widths=widths,
-        activation=net.activation.name,
+        activation=", ".join(act.name for act in net.activations),
         depth=net.depth,
         draws=draws,
         made=Made.by("neft.training.orders", specification=specification, key=key),
     )
 
 
-def _hyperparameters(net: MLP) -> dict[str, Any]:
-    return {name: getattr(net, name) for name in ("activation", "C_b", "C_W", "lambda_b", "lambda_W")}
-
-
 def _cell(
-    net: MLP, x: np.ndarray, y: np.ndarray, tests: np.ndarray, plan: Schedule, trained: Any, good: Any, key: Array
+    net: Network, x: np.ndarray, y: np.ndarray, tests: np.ndarray, plan: Schedule, trained: Any, good: Any, key: Array
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     samples, draws = jnp.asarray(np.concatenate([x, tests])), len(good)
     # Of each draw the second derivatives along every gradient are held.
@@ -173,7 +171,7 @@ def _cell(
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5))
-def _hierarchies(net: MLP, key: Array, index: Array, x: Array, train: int, together: int) -> Hierarchy:
+def _hierarchies(net: Network, key: Array, index: Array, x: Array, train: int, together: int) -> Hierarchy:
     params = parameters(net, key, index, dtype=jnp.float64)
     return jax.lax.map(lambda p: drawn(net, p, x, train, 3, net.rates()), params, batch_size=together)
 

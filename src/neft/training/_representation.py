@@ -13,7 +13,7 @@ from .._precision import float64
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, perceptron
+from ..network import Network, plain
 from ..tangent import mlp_ntk
 from ._descend import by_flow
 from ._descend import drawn as parameters
@@ -66,7 +66,7 @@ def representation(
     """How far gradient flow to its end moves the NTK of networks like `net` with other hidden widths and depths.
 
     Args:
-        net: the specification; its hyperparameters must be the same in all layers.
+        net: the specification; at depths other than its own, one with the same hyperparameters in all layers.
         x_train: training inputs, shape (N, n_0).
         y_train: targets, shape (N, n_L), or (N,) for one output.
         widths: of all hidden layers.
@@ -74,32 +74,21 @@ def representation(
         draws: networks at each width and depth, at least 2.
         key: a JAX key.
 
+    >>> from neft import MLP
+
     >>> representation(MLP((2, 8, 1)), [[1.0, 0.0]], [0.3], widths=[32], depths=[1, 2], key=jax.random.key(0))
     Traceback (most recent call last):
     ValueError: each of depths is 1, but must be at least 2.
     """
-    net = perceptron(net, "networks of other widths and depths")
     x = inputs(net, "x_train", x_train)
-    y = targets(y_train, len(x), net.widths[-1])
+    y = targets(y_train, len(x), net.outputs)
     widths = tuple(_check.integer("each of widths", n, at_least=1) for n in widths)
     depths = tuple(_check.integer("each of depths", L, at_least=2) for L in depths)
     draws = _check.integer("draws", draws, at_least=2)
     if not widths or not depths:
         raise ValueError(f"widths is {widths} and depths is {depths}, but each must hold at least one number.")
-    for name in ("C_b", "C_W", "lambda_b", "lambda_W"):
-        if len(set(getattr(net, name))) > 1:
-            raise ValueError(f"{name} is {getattr(net, name)}, but must be the same in all layers.")
-    cells = []
-    for L, n in track([(L, n) for L in depths for n in widths], "networks"):
-        other = MLP(
-            (net.widths[0], *(n,) * (L - 1), net.widths[-1]),
-            net.activation,
-            C_b=net.C_b[0],
-            C_W=net.C_W[0],
-            lambda_b=net.lambda_b[0],
-            lambda_W=net.lambda_W[0],
-        )
-        cells.append(_cell(other, x, y, draws, key))
+    others = [_other(net, L, n) for L in depths for n in widths]
+    cells = [_cell(other, x, y, draws, key) for other in track(others, "networks")]
     shape = (len(depths), len(widths))
     columns = [np.stack(column).reshape(*shape, *np.shape(column[0])) for column in zip(*cells)]
     specification = {"net": net.to_dict(), "x_train": x, "y_train": y}
@@ -107,13 +96,25 @@ def representation(
         **dict(zip(("before", "after", "predicted", "moved", "stderr", "moved_2", "moved_3", "lost"), columns)),
         depths=depths,
         widths=widths,
-        activation=net.activation.name,
+        activation=", ".join(act.name for act in net.activations),
         draws=draws,
         made=Made.by("neft.training.representation", specification=specification, key=key),
     )
 
 
-def _cell(net: MLP, x: np.ndarray, y: np.ndarray, draws: int, key: Array) -> tuple[Any, ...]:
+def _other(net: Network, depth: int, width: int) -> Network:
+    if depth == net.depth:
+        return net.resized(lambda _: width)
+    chain = plain(net)
+    if chain is None:
+        raise ValueError(
+            f"each of depths is {depth}, but must be {net.depth}, that of net: only dense blocks with one activation "
+            "between them are known at other depths."
+        )
+    return chain.replace(widths=(net.inputs, *(width,) * (depth - 1), net.outputs))
+
+
+def _cell(net: Network, x: np.ndarray, y: np.ndarray, draws: int, key: Array) -> tuple[Any, ...]:
     index, x_, y_ = jnp.arange(draws), jnp.asarray(x), jnp.asarray(y)
     params = parameters(net, key, index, dtype=jnp.float64)
     h = _hierarchies(net, params, x_)
@@ -146,7 +147,7 @@ def _cell(net: MLP, x: np.ndarray, y: np.ndarray, draws: int, key: Array) -> tup
 
 
 @jax.jit
-def _hierarchies(net: MLP, params: Any, x: Array) -> Any:
+def _hierarchies(net: Network, params: Any, x: Array) -> Any:
     return jax.lax.map(lambda p: drawn(net, p, x, len(x), 3, net.rates()), params, batch_size=_TOGETHER)
 
 
@@ -161,9 +162,9 @@ def _ends(h: Hierarchy, y: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
-def _kernels(net: MLP, params: Any, x: Array) -> Array:
+def _kernels(net: Network, params: Any, x: Array) -> Array:
     def one(p: Any) -> Array:
         H = mlp_ntk(net, p, x, x)
-        return H.transpose(0, 2, 1, 3).reshape(len(x) * net.widths[-1], -1)
+        return H.transpose(0, 2, 1, 3).reshape(len(x) * net.outputs, -1)
 
     return jax.vmap(one)(params)

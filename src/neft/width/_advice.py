@@ -13,13 +13,13 @@ from .._activation import Activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP
+from ..network import MLP, Dense
 from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, initializer_code
 from ._interpretation import DEEPEST
-from ._one_input import Rates, Tensors, first_layer
+from ._one_input import Tensors, first_layer
 from ._parameterization import Parameterization, parameterize
 from ._shares import balanced_rates
 from ._start import Kind, Start, start
@@ -245,12 +245,12 @@ def advise(
 
 def _flow(act: Activation, q: float, chosen: Start, depth: int, width: int) -> _Flow:
     """Layers until the depth is there and the strength has reached its limit, or for DEEPEST of them."""
-    rates = Rates(*(jnp.asarray(v, float) for v in (chosen.C_b, chosen.C_W, 1.0, 1 / q)))
-    first = first_layer(act, jnp.asarray(q, float), rates)
+    block = Dense(1, C_b=chosen.C_b, C_W=chosen.C_W, lambda_W=1 / q)
+    first = first_layer(act, jnp.asarray(q, float), block)
     parts, square, chi = [_arrays(first)], [np.array([q])], [np.ones(1)]
     sizes = np.zeros(1)
     with np.errstate(all="ignore"):
-        for tensors, more_square, more_chi in chunks(act, first, rates, balanced=True):
+        for tensors, more_square, more_chi in chunks(act, first, block, balanced=True):
             parts.append(_arrays(tensors))
             square.append(np.asarray(more_square))
             chi.append(np.asarray(more_chi))

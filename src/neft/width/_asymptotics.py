@@ -14,7 +14,7 @@ from ._critical import critical
 from ._origin import Origin, origin
 from ._step import Step
 from ._subject import Repeated, Subject, subject
-from ._through_blocks import stream_of
+from ._through_blocks import two_matrices
 
 
 @result
@@ -122,7 +122,8 @@ def _critical_weight(of: Subject, given: Any, dense: int | None) -> float:
     points = [p for p in critical(given, dense=dense).points if p.universality in ("scale-invariant", "K*=0")]
     if not points:
         raise ValueError(f"block {of.name} is not critical at K* = 0 or at every K, where asymptotics are known.")
-    return points[0].C_W
+    (point, *_) = points
+    return point.C_W
 
 
 def _through(step: Step, near: Origin, source: float, C_W: float) -> tuple[Origin, float | None]:
@@ -150,9 +151,9 @@ def _through(step: Step, near: Origin, source: float, C_W: float) -> tuple[Origi
         )
     s, rest = seen[1], 1 - skip
     scaled = near._replace(a_half=rest * math.sqrt(s) * near.a_half, a_1=rest * s * near.a_1, b_1=rest * s * near.b_1)
-    stream = stream_of(blocks, stream_width(blocks))
+    parts = two_matrices(blocks)
     # Of V only two-matrix blocks are known to close on it (docs/theory/blocks, eq. 18).
-    grows = None if stream is None else 2 * (1 - skip**2) + stream[1] * rest**2 * source
+    grows = None if parts is None else 2 * (1 - skip**2) + stream_width(blocks) / parts.width * rest**2 * source
     return scaled, grows
 
 

@@ -8,11 +8,10 @@ from jaxtyping import Float
 
 from .. import _check
 from .._result import Made, Result, result
-from ..network import Dense, Network, Variances, in_words, stream_width, widened
+from ..network import Dense, Network, Variances, in_words, stream_width
 from ._block_start import BlockStart, Kind, block_start
 from ._critical import CriticalPoint
 from ._deeper import reached, strength
-from ._one_input import Rates
 from ._statistics import statistics
 from ._step import Step
 from ._stream import outputs as outputs_of
@@ -163,7 +162,7 @@ def _network(
     blocks = step.variances.put(chosen.C_b, chosen.C_W)
     own = stream_width(blocks)
     net = Network(inputs, [Dense(own, C_W=first), *blocks * count, Dense(outputs)])
-    return net if own == width else widened(net, width / own)
+    return net if own == width else net.resized(lambda n: round(n * width / own))
 
 
 def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
@@ -180,11 +179,8 @@ def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
 def _finite(net: Network, x: np.ndarray, count: int, width: int, first: float) -> tuple[dict[str, Any], str]:
     """The relative sizes of what fluctuates, and why they are not known where they are not."""
     nothing = {"spread_output": None, "spread_ntk": None, "strength": None}
-    one = Rates(0.0, 1.0, 1.0, 1.0)
-    q = float(x @ x / len(x))
-    found = outputs_of(
-        net.blocks[1 : 1 + (len(net.blocks) - 2) // count], width, q, one._replace(C_W=first), one, count
-    )
+    step = net.blocks[1 : 1 + (len(net.blocks) - 2) // count]
+    found = outputs_of(step, width, float(x @ x / len(x)), net.blocks[0], net.blocks[-1], count)
     if found is None:
         wanted = ("K", "Theta", "V", "A", "B", "K1", "Theta1")
         stats = statistics(net, x, only=wanted)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, hidden_widths, plain, widened
+from ..network import Network, plain
 from ._deeper import strength
 from ._statistics import NAMES, statistics
 
@@ -196,7 +196,7 @@ def _of_single_inputs(value: np.ndarray) -> np.ndarray:
 
 
 def _factors(net: Network) -> tuple[float, ...]:
-    hidden = hidden_widths(net)
+    hidden = net.hidden_widths()
     if net.depth <= 2 and plain(net) is not None:
         # Exact at any width, so one is enough.
         return (min(1.0, NARROWEST / hidden[0]),) if hidden else (1.0,)
@@ -207,10 +207,10 @@ def _factors(net: Network) -> tuple[float, ...]:
 
 
 def _scaled(net: Network, factor: float) -> Network:
-    hidden = [factor * n for n in hidden_widths(net)]
+    hidden = [factor * n for n in net.hidden_widths()]
     if any(abs(n - round(n)) > 1e-9 * n or round(n) < 1 for n in hidden):
         raise ValueError(f"each of factors must give whole hidden widths, but {factor:g} gives {hidden}.")
-    return widened(net, factor)
+    return net.resized(lambda n: round(factor * n))
 
 
 def _extrapolate(

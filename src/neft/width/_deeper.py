@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from .._activation import Activation
+from ..network import Dense
 from ._moments import averages
-from ._one_input import Rates, Tensors, next_layer
+from ._one_input import Tensors, next_layer
 
 CHUNK = 64
 """Layers of one compiled call; fixed, so that a depth never waits for the compiler."""
@@ -42,31 +43,31 @@ def has_ntk(tensors: dict[str, Any]) -> bool:
     return tensors.get("Theta") is not None and bool(np.all(tensors["Theta"] > 0))
 
 
-def chunks(act: Activation, layer: Tensors, rates: Rates, *, balanced: bool) -> Iterator[tuple[Tensors, Any, Any]]:
+def chunks(act: Activation, layer: Tensors, block: Dense, *, balanced: bool) -> Iterator[tuple[Tensors, Any, Any]]:
     """The layers after `layer`, of equal widths, without end: tensors, ⟨s²⟩ before and χ_⊥ of each, of shape (CHUNK,).
 
-    With `balanced` the rates are those of equal shares at every depth, in units in which the last λ_b is 1; else they
-    are those given. P to U are left out, as zeros.
+    All are that block. With `balanced` the rates are those of equal shares at every depth, in units in which the last
+    λ_b is 1; else they are its own. P to U are left out, as zeros.
     """
     run = _compiled(act, balanced)
     while True:
-        layer, found = run(layer, Rates(*(jnp.asarray(value, float) for value in rates)))
+        layer, found = run(layer, jax.tree.map(lambda value: jnp.asarray(value, float), block))
         yield found
 
 
 @functools.lru_cache(maxsize=64)
 def _compiled(act: Activation, balanced: bool):
-    def run(layer, rates):
+    def run(layer, block):
         def step(layer, _):
             mean = averages(act, layer.K)
-            chi: Any = None if mean.a is None else rates.C_W * mean.a
-            own = rates
+            chi: Any = None if mean.a is None else block.tensors().variance * mean.a
+            own = block
             if balanced:
                 # Rates of all earlier layers grow by 1/χ_⊥ when a layer is put on top: a change of units of the layer.
                 layer = Tensors(*(t if t is None else t / chi ** RATES_IN[k] for k, t in layer._asdict().items()))
-                own = rates._replace(lambda_b=jnp.ones_like(chi), lambda_W=1 / mean.ss)
+                own = block.replace(lambda_b=jnp.ones_like(chi), lambda_W=1 / mean.ss)
             # Equal widths; nothing is transported out of the first layer, whose corrections are 0.
-            new = next_layer(act, layer, 1.0, own)
+            new = next_layer(act, layer, 1.0, own, mean)
             # Nothing here is measured by dNTK and ddNTK: as zeros they are left out by the compiler.
             new = new._replace(**{k: None if getattr(new, k) is None else jnp.zeros_like(new.K) for k in "PQRSTU"})
             return new, (new, mean.ss, chi)

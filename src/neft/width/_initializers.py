@@ -192,13 +192,13 @@ def initializer_code(net: Network, framework: str) -> str:
     """
     net = perceptron(net, "programs")
     framework = _check.one_of("framework", framework, FRAMEWORKS)
-    pairs = list(zip(net.C_W, net.widths))
+    variances, rates = net.variances(), net.rates()
     numbers = _NUMBERS.format(
         widths=_literal(net.widths),
-        std_W=_literal([(C_W / n) ** 0.5 for C_W, n in pairs]),
-        std_b=_literal([C_b**0.5 for C_b in net.C_b]),
-        rate_W=_literal([rate.W for rate in net.rates()]),
-        rate_b=_literal(net.lambda_b),
+        std_W=_literal([variance.W**0.5 for variance in variances]),
+        std_b=_literal([variance.b**0.5 for variance in variances]),
+        rate_W=_literal([rate.W for rate in rates]),
+        rate_b=_literal([rate.b for rate in rates]),
         activation=_activation(net, _TORCH if framework == "torch" else _JAX),
     )
     sizes = [*map(str, net.widths)] if net.depth < 6 else [*map(str, net.widths[:2]), "…", *map(str, net.widths[-2:])]

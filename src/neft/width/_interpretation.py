@@ -13,9 +13,10 @@ from .._activation import activation as _activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
+from ..network import Dense
 from ._deeper import chunks, cut_off, has_ntk, reached, strength
 from ._edgeworth import Density, density, one_input
-from ._one_input import Rates, Tensors
+from ._one_input import Tensors
 from ._statistics import NAMES, Statistics
 
 Source = Literal["the network's own layers", "layers flowed deeper", "a power law", "not reached"]
@@ -86,8 +87,8 @@ def interpret(
     limit = _check.real("limit", limit, above=0.0)
     n = np.array(stats.widths[:-1], float)
     found = {name: None if value is None else np.asarray(value) for name, value in stats.tensors.items()}
+    coupling = np.asarray(stats.V / (n * stats.K**2))
     sizes = strength(found, n)
-    coupling = np.asarray(found["V"] / (n * stats.K**2))
     ntk = np.sqrt((stats.A + 2 * stats.B) / n) / stats.Theta if has_ntk(found) else None
     cutoff, source = _cut_off(stats, sizes, limit, activation)
     return Interpretation(
@@ -122,22 +123,22 @@ def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, given: Any) -> 
     if within is not None and within <= len(sizes):
         return within, "the network's own layers"
     net, act = stats.made.specification["net"], None
-    if given is not None or net.get("named", True):
+    # Only of dense blocks with one activation is it known how they go on.
+    if "activation" in net and (given is not None or net.get("named", True)):
         act = _activation(net["activation"] if given is None else given)
     # One layer has no hidden width to extend, and none without weights passes a signal on.
-    if len(sizes) > 1 and act is not None and net["C_W"][-1] > 0:
-        sizes = _deeper(act, stats, sizes, limit)
+    if len(sizes) > 1 and act is not None:
+        block = Dense(1, **{name: net[name][-1] for name in ("C_b", "C_W", "lambda_b", "lambda_W")})
+        sizes = _deeper(act, block, stats, sizes, limit) if block.tensors().variance > 0 else sizes
     cutoff = cut_off(sizes, limit, whole=act is None)
     if cutoff is None:
         return None, "not reached"
     return cutoff, "layers flowed deeper" if cutoff <= len(sizes) else "a power law"
 
 
-def _deeper(act: Activation, stats: Statistics, sizes: np.ndarray, limit: float) -> np.ndarray:
-    net = stats.made.specification["net"]
-    rates = Rates(*(net[name][-1] for name in ("C_b", "C_W", "lambda_b", "lambda_W")))
+def _deeper(act: Activation, block: Dense, stats: Statistics, sizes: np.ndarray, limit: float) -> np.ndarray:
     last = Tensors(*(None if v is None else jnp.asarray(v[-1]) for v in stats.tensors.values()))
-    for tensors, *_ in chunks(act, last, rates, balanced=False):
+    for tensors, *_ in chunks(act, last, block, balanced=False):
         more = strength(
             {k: None if v is None else np.asarray(v) for k, v in tensors._asdict().items()}, stats.widths[-2]
         )

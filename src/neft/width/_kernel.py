@@ -15,7 +15,7 @@ from .._guard import positive, root
 from .._progress import track
 from .._public import public
 from .._tilt import tilt_of
-from ..network import Means, Network, Stage, passed, segments
+from ..network import Means, Network, Stage
 from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
 from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
@@ -108,7 +108,7 @@ class _Job:
         self.kinked = any(act.kinks for act in net.activations)
         self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
-        self.segments = segments(net.blocks)
+        self.segments = net.segments()
         self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
         self.counts = _counts(self.segments)
         self.reaches = self._reaches() if self.expanded else ((0, 1.0),)
@@ -146,12 +146,12 @@ class _Job:
             return reaches([one for _, one in used], np.ones(1), [np.ones(1)] * len(used), self.tolerance)
         chosen = np.unique([np.argsort(one.K)[[0, len(one.K) // 2, -1]] for one in self.met])
         q, mean = (np.concatenate([end[i] for end in self.ends])[chosen] for i in (0, 1))
-        first = passed(self.segments[0], Stage.itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
+        first = self.segments[0].kernel(Stage.itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
         K, rho = first.K1[None, :], _STARTS[:, None]
         stage = Stage.between(K, K, rho * K, 0 * rho * K)
         engine = _Bound(self.plans, self.met, chosen)
         for segment in self.segments[1:]:
-            stage = passed(segment, stage, engine)
+            stage = segment.kernel(stage, engine)
         largest = [np.minimum(engine.seen[i].max(axis=1), 1) for i, _ in used]
         return reaches([one for _, one in used], _STARTS, largest, self.tolerance)
 
@@ -352,7 +352,7 @@ def _counts(parts: Any) -> list[int]:
     stage = Stage.itself(one, one, mean1=0 * one, mean2=0 * one, kind="input")
     for segment in parts:
         Counting.count = 0
-        stage = passed(segment, stage, Counting())
+        stage = segment.kernel(stage, Counting())
         counts.append(Counting.count)
     return counts
 

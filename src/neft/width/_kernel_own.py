@@ -14,7 +14,7 @@ from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
 from .._tilt import tilt_of
-from ..network import Means, Network, Stage, passed
+from ..network import Means, Network, Stage
 from ._kernel_expansion import over
 
 _OWN = 1e-12  # tolerance of averages of a user's own function
@@ -48,9 +48,9 @@ def own(net: Network, x: np.ndarray) -> Own:
     engine = _Recorder()
     stage = Stage.itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
     Ks, Thetas = [], []
-    for block in net.blocks:
-        stage = passed((block,), stage, engine)
-        if block.weighs:
+    for segment in net.segments():
+        stage = segment.kernel(stage, engine)
+        if segment.weighs:
             Ks.append(np.asarray(stage.c))
             Thetas.append(np.asarray(stage.mean_theta))
     # What comes after the last weights belongs to the output.

@@ -16,7 +16,7 @@ from .._promote import common_dtype, numeric
 from .._public import public
 from .._quadrature import PANELS, in_units, unit_rule
 from .._tilt import tilt_of
-from ..network import Means, Network, Stage, along, passed, segments
+from ..network import Means, Network, Stage, along
 
 
 class Kernel(NamedTuple):
@@ -58,11 +58,11 @@ def pair_kernel(
     x1, x2 = jnp.broadcast_arrays(x1.astype(dtype), x2.astype(dtype))
     if x1.ndim == 0 or x1.shape[-1] != net.inputs:
         raise ValueError(f"x1 and x2 have {x1.shape[-1:]} entries, but must have {net.inputs}, the net's n_0.")
-    parts = [(segment, None) for segment in segments(net.blocks)]
+    parts = [(segment, None) for segment in net.segments()]
 
     def one(x1, x2):
         # A step at a time, because averages are those of one pair.
-        stage = along(parts, Stage.of_inputs(x1, x2), lambda segment, _, stage: passed(segment, stage, _OnePair(terms)))
+        stage = along(parts, Stage.of_inputs(x1, x2), lambda segment, _, stage: segment.kernel(stage, _OnePair(terms)))
         return stage.c, stage.Theta
 
     for _ in range(x1.ndim - 1):

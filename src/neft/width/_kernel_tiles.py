@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
-from ..network import Stage, along, passed
+from ..network import Stage, along
 from ._kernel_engines import InOrder
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
@@ -35,7 +35,7 @@ def nearness(first: Any, gram: Array, ends1: tuple[Any, Any], ends2: tuple[Any, 
     (K1, mean1), (K2, mean2) = ends1, ends2
     stage = entering(gram, K1[:, None], K2[None, :], mean1[:, None], mean2[None, :])
     if first is not None:
-        stage = passed(first, stage, InOrder(()))
+        stage = first.kernel(stage, InOrder(()))
     rho = stage.c / positive(root(stage.K1) * root(stage.K2))
     return at_least_zero(1 - abs(rho)).astype(gram.dtype)
 
@@ -82,10 +82,10 @@ def _with_rows(averagers: Any, leaves: list[Array]) -> Any:
 def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
     def step(segment, averagers, stage):
         if stage.kind != "gaussian":
-            return passed(segment, stage, InOrder(averagers))
+            return segment.kernel(stage, InOrder(averagers))
         if not sharp:
             stage = Stage.between(stage.K1, stage.K2, stage.c, stage.Theta, gain=stage.gain, mixed=stage.mixed)
-        found = passed(segment, stage, InOrder(averagers))
+        found = segment.kernel(stage, InOrder(averagers))
         # Beyond the first weights nothing with a kink is opposite but for rounding, so √(K1 K2) + c has its digits.
         return found.replace(total=at_least_zero(root(found.K1) * root(found.K2) + found.c))
 
@@ -125,7 +125,7 @@ def by_segments(parts: Parts, stage: Stage) -> tuple[Any, Any]:
 def _segment(segment: Any, averagers: Any, values: tuple, kind: Any, mixed: bool) -> Any:
     K1, K2, c, Theta, mean1, mean2, gain = values
     stage = Stage.between(K1, K2, c, Theta, mean1=mean1, mean2=mean2, gain=gain, kind=kind, mixed=mixed)
-    found = passed(segment, stage, InOrder(averagers))
+    found = segment.kernel(stage, InOrder(averagers))
     return (
         _Static(found.kind),
         _Static(found.mixed),
@@ -161,5 +161,5 @@ def _unpacked(kind: _Static, mixed: _Static, values: tuple) -> tuple:
 def by_quadrature(parts: Parts, stage: Stage) -> tuple[np.ndarray, np.ndarray]:
     """K and Θ of the outputs in NumPy, with pair averages that refine themselves."""
     for segment, averagers in parts:
-        stage = passed(segment, stage, InOrder(averagers))
+        stage = segment.kernel(stage, InOrder(averagers))
     return np.asarray(stage.c), np.asarray(stage.mean_theta)

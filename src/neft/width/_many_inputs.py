@@ -6,12 +6,16 @@ occur in the average. Letters a, b, c, d of an einsum are the samples 1, 2, 3, 4
 starts from 0.
 """
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
 from .._activation import Activation
+from ..network import Block, Linear, Means, Nonlinearity, Stage
+from ._known import no_average, stepped
 from ._many_moments import Averages, averages
-from ._one_input import Rates, Tensors
+from ._one_input import Tensors
 
 # What the recursion of each tensor takes from the layer before, besides K and Θ.
 _NEEDS = {
@@ -45,24 +49,26 @@ def closure(names: frozenset[str]) -> frozenset[str]:
         needed |= more
 
 
-def first_layer(gram: Pair, rates: Rates, wanted: frozenset[str]) -> Tensors:
+def first_layer(gram: Pair, block: Block, wanted: frozenset[str]) -> Tensors:
     """Layer 1 for inputs with x1·x2/n_0 = gram: K and Θ, every other tensor 0."""
     N = len(gram)
     values = {name: np.zeros((N, N) if name in _MEANS else (N,) * 4) for name in wanted - {"K", "Theta"}}
-    values["K"] = rates.C_b + rates.C_W * gram
-    if "Theta" in wanted:
-        values["Theta"] = rates.lambda_b + rates.lambda_W * gram
-    return Tensors(**values)
+    K, Theta = stepped((block,), Stage.of_matrix(gram, np.zeros_like(gram), kind="input"), no_average)
+    return Tensors(**values, K=K, Theta=Theta if "Theta" in wanted else None)
 
 
 def next_layer(
-    act: Activation, layer: Tensors, r: float, rates: Rates, wanted: frozenset[str], *, rtol: float
+    act: Activation, layer: Tensors, r: float, block: Block, wanted: frozenset[str], *, rtol: float
 ) -> Tensors:
-    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1."""
+    """The tensors of layer l+1, those after the block, from those of layer l."""
     mean = averages(act, layer.K, wanted, rtol=rtol)
+    linear, own, without = block.tensors(), mean.ss.diagonal(), "Theta" not in wanted
+    assert isinstance(linear, Linear)
+    means = Means(own[:, None], own[None, :], mean.ss, 0 * mean.ss if without else mean.dd)
+    stage = Stage.of_matrix(layer.K, 0 * layer.K if without else layer.Theta)
+    K, Theta = stepped((Nonlinearity(act), block), stage, lambda *_: means)
     makers = {
         **dict.fromkeys("VDA", _vertex),
-        "Theta": _kernel,
         "F": _F,
         "B": _B,
         "P": _P,
@@ -74,21 +80,17 @@ def next_layer(
         "K1": _K1,
         "Theta1": _Theta1,
     }
-    new = {"K": rates.C_b + rates.C_W * mean.ss}
+    new: dict[str, Any] = {"K": K, "Theta": None if without else Theta}
     for name, make in makers.items():
         if name in wanted:
-            new[name] = make(name, layer, mean, r, rates) if make is _vertex else make(layer, mean, r, rates)
+            new[name] = make(name, layer, mean, r, linear) if make is _vertex else make(layer, mean, r, linear)
     return Tensors(**new)
 
 
-def _kernel(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Pair:
-    return rates.lambda_b + rates.lambda_W * mean.ss + rates.C_W * layer.Theta * mean.dd
-
-
-def _vertex(name: str, layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
+def _vertex(name: str, layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
     """V', D' and A': covariances of two out of f = C_W s s and Ω, and what V, D and A carry on."""
     kinds = {"V": ("f", "f"), "D": ("f", "O"), "A": ("O", "O")}[name]
-    C_W, lambda_W = rates.C_W, rates.lambda_W
+    C_W, lambda_W = linear
     # f and Ω are sums of s s and s' s' with these coefficients.
     slope = None if layer.Theta is None else C_W * layer.Theta
     parts = {"f": (C_W, None), "O": (lambda_W, slope)}
@@ -136,8 +138,8 @@ def _over(pair: Pair, X: np.ndarray) -> np.ndarray:
     return pair.reshape(*pair.shape, *(1,) * (X.ndim - 2))
 
 
-def _F(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    F, C_W = layer.F, rates.C_W
+def _F(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    F, C_W = layer.F, linear.variance
     source = np.einsum("cd,abcd->acbd", layer.Theta, mean.ssdd)
     # ⟨z^m s_a s'_c⟩ is ⟨s'_a s'_c⟩ for m = a and ⟨s_a s''_c⟩ for m = c.
     once = np.einsum("ac,acnd->acnd", mean.dd, F) + np.einsum("ca,ccnd->acnd", mean.es, F)
@@ -150,8 +152,8 @@ def _B_bare(layer: Tensors, mean: Averages, r: float) -> Four:
     return source + r * np.einsum("ac,bd,acbd->acbd", mean.dd, mean.dd, layer.B)
 
 
-def _B(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    return rates.C_W**2 * _B_bare(layer, mean, r)
+def _B(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    return linear.variance**2 * _B_bare(layer, mean, r)
 
 
 def _P_bare(layer: Tensors, mean: Averages, r: float) -> Four:
@@ -162,14 +164,13 @@ def _P_bare(layer: Tensors, mean: Averages, r: float) -> Four:
     return source + r * np.einsum("bc,abcd->abcd", mean.dd, carried)
 
 
-def _P(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    return rates.C_W**2 * _P_bare(layer, mean, r)
+def _P(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    return linear.variance**2 * _P_bare(layer, mean, r)
 
 
-def _Gamma(layer: Tensors, mean: Averages, rates: Rates) -> tuple[Pair, Pair]:
+def _Gamma(layer: Tensors, mean: Averages, linear: Linear) -> tuple[Pair, Pair]:
     """Γ_ab^m for m = a and for m = b."""
-    C_W, lambda_W = rates.C_W, rates.lambda_W
-    return C_W * layer.Theta * mean.td + lambda_W * mean.es, C_W * layer.Theta * mean.ee + lambda_W * mean.dd
+    return linear.theta(mean.es, layer.Theta * mean.td), linear.theta(mean.dd, layer.Theta * mean.ee)
 
 
 def _F_Gamma(layer: Tensors, Gamma: tuple[Pair, Pair]) -> Four:
@@ -178,23 +179,23 @@ def _F_Gamma(layer: Tensors, Gamma: tuple[Pair, Pair]) -> Four:
     return np.einsum("ab,aanc->abnc", own, layer.F) + np.einsum("ab,banc->abnc", other, layer.F)
 
 
-def _Q(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    Theta, C_W, lambda_W = layer.Theta, rates.C_W, rates.lambda_W
+def _Q(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    Theta, (C_W, lambda_W) = layer.Theta, linear
     source = C_W**2 * np.einsum("ab,ac,abcd->abcd", Theta, Theta, mean.edds)
     source = source + lambda_W * C_W * np.einsum("ac,bdac->abcd", Theta, mean.ssdd)
     if r == 0:
         return source
     # ⟨z^n s'_c s_d⟩ is ⟨s''_c s_d⟩ for n = c and ⟨s'_c s'_d⟩ for n = d.
-    once = _F_Gamma(layer, _Gamma(layer, mean, rates))
+    once = _F_Gamma(layer, _Gamma(layer, mean, linear))
     from_F = np.einsum("cd,abcc->abcd", mean.es, once) + np.einsum("cd,abdc->abcd", mean.dd, once)
     from_Q = np.einsum("cd,abcc->abcd", mean.es, layer.Q) + np.einsum("cd,abcd->abcd", mean.dd, layer.Q)
     return source + r * (C_W * from_F + C_W**2 * np.einsum("ab,abcd->abcd", mean.dd, from_Q))
 
 
-def _R(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    Theta, B, P, C_W = layer.Theta, layer.B, layer.P, rates.C_W
+def _R(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    Theta, B, P, (C_W, lambda_W) = layer.Theta, layer.B, layer.P, linear
     source = C_W**2 * np.einsum("ab,ac,ad,abcd->abcd", Theta, Theta, Theta, mean.tddd)
-    source = source + rates.lambda_W * C_W * np.einsum("acdb->abcd", _P_bare(layer, mean, r))
+    source = source + lambda_W * C_W * np.einsum("acdb->abcd", _P_bare(layer, mean, r))
     # ⟨z^m s''_a s'_b⟩ is ⟨s'''_a s'_b⟩ for m = a and ⟨s''_a s''_b⟩ for m = b.
     carried = np.einsum("ab,aacd->abcd", mean.td, B)
     carried = carried + np.einsum("ab,acda->abcd", mean.td, P) + np.einsum("ab,acdb->abcd", mean.ee, P)
@@ -202,29 +203,29 @@ def _R(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
     return source + r * C_W**2 * np.einsum("cd,abcd->abcd", mean.dd, carried)
 
 
-def _source(layer: Tensors, mean: Averages, rates: Rates) -> Four:
+def _source(layer: Tensors, mean: Averages, linear: Linear) -> Four:
     """C_W²Θ12Θ13Θ24⟨s1''s2''s3's4'⟩, the source that S, T and U share; axes 1, 2, 3, 4."""
     Theta = layer.Theta
-    return rates.C_W**2 * np.einsum("ab,ac,bd,abcd->abcd", Theta, Theta, Theta, mean.eedd)
+    return linear.variance**2 * np.einsum("ab,ac,bd,abcd->abcd", Theta, Theta, Theta, mean.eedd)
 
 
-def _S(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    C_W = rates.C_W
-    source = _source(layer, mean, rates) + rates.lambda_W * C_W * _B_bare(layer, mean, r)
+def _S(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    C_W, lambda_W = linear
+    source = _source(layer, mean, linear) + lambda_W * C_W * _B_bare(layer, mean, r)
     carried = _over(layer.Theta * mean.ee, layer.B) * layer.B + _over(mean.dd, layer.S) * layer.S
     return source + r * C_W**2 * np.einsum("cd,abcd->abcd", mean.dd, carried)
 
 
-def _T(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    Theta, Q, C_W, lambda_W = layer.Theta, layer.Q, rates.C_W, rates.lambda_W
-    new = np.einsum("abcd->acbd", _source(layer, mean, rates))
+def _T(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    Theta, Q, (C_W, lambda_W) = layer.Theta, layer.Q, linear
+    new = np.einsum("abcd->acbd", _source(layer, mean, linear))
     mixed = np.einsum("ab,bd,badc->acbd", Theta, Theta, mean.edds) + np.einsum(
         "ab,ac,acbd->acbd", Theta, Theta, mean.edds
     )
     new = new + lambda_W * C_W * mixed + lambda_W**2 * np.einsum("ab,cdab->acbd", Theta, mean.ssdd)
     if r == 0:
         return new
-    own, other = Gamma = _Gamma(layer, mean, rates)
+    own, other = Gamma = _Gamma(layer, mean, linear)
     # F_manb Γ_ac^m Γ_bd^n.
     once = _F_Gamma(layer, Gamma)
     from_F = np.einsum("bd,acbb->acbd", own, once) + np.einsum("bd,acdb->acbd", other, once)
@@ -236,9 +237,9 @@ def _T(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
     return new + r * carried
 
 
-def _U(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Four:
-    source = np.einsum("abcd->adbc", _source(layer, mean, rates))
-    return source + r * rates.C_W**2 * np.einsum("ad,bc,adbc->adbc", mean.dd, mean.dd, layer.U)
+def _U(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Four:
+    source = np.einsum("abcd->adbc", _source(layer, mean, linear))
+    return source + r * linear.variance**2 * np.einsum("ad,bc,adbc->adbc", mean.dd, mean.dd, layer.U)
 
 
 def _X(layer: Tensors, curvatures: tuple[Pair, Pair], fourth: tuple[Pair, Pair, Pair]) -> Pair:
@@ -250,15 +251,14 @@ def _X(layer: Tensors, curvatures: tuple[Pair, Pair], fourth: tuple[Pair, Pair, 
     return _twice(layer.K1, curvatures) / 2 + total / 8
 
 
-def _K1(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Pair:
-    return r * rates.C_W * _X(layer, (mean.es, mean.dd), mean.ss4)
+def _K1(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Pair:
+    return r * linear.variance * _X(layer, (mean.es, mean.dd), mean.ss4)
 
 
-def _Theta1(layer: Tensors, mean: Averages, r: float, rates: Rates) -> Pair:
-    C_W, lambda_W = rates.C_W, rates.lambda_W
+def _Theta1(layer: Tensors, mean: Averages, r: float, linear: Linear) -> Pair:
     # ½⟨∂_m∂_n(s'_a s'_b)⟩ (D_mnab + F_manb + F_mbna)
     Y = layer.D + np.einsum("manb->mnab", layer.F) + np.einsum("mbna->mnab", layer.F)
     own, mixed = np.einsum("aaab->ab", Y), np.einsum("abab->ab", Y)
     moved = (mean.td * own + mean.td.T * own.T + 2 * mean.ee * mixed) / 2
     of_slopes = layer.Theta * _X(layer, (mean.td, mean.ee), mean.dd4) + moved + layer.Theta1 * mean.dd
-    return r * (lambda_W * _X(layer, (mean.es, mean.dd), mean.ss4) + C_W * of_slopes)
+    return r * linear.theta(_X(layer, (mean.es, mean.dd), mean.ss4), of_slopes)

@@ -6,6 +6,7 @@ in the step from the first layer to the second.
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -13,6 +14,8 @@ from jaxtyping import Array, Float
 from .._activation import Activation
 from .._promote import numeric
 from .._public import public
+from ..network import Block, Dense, Linear, Means, Nonlinearity, Stage
+from ._known import no_average, stepped
 from ._moments import Averages, averages, existence
 
 Scalar = Any  # a number, or an array without axes that may be traced
@@ -55,43 +58,51 @@ def present(act: Activation) -> tuple[str, ...]:
     return tuple(name for name in Tensors._fields if exists == "all" or name not in "RSTU")
 
 
-def first_layer(act: Activation, q: Scalar, rates: Rates) -> Tensors:
+def first_layer(act: Activation, q: Scalar, block: Block) -> Tensors:
     """Layer 1 for an input of mean square q = |x|²/n_0: K and Θ, every other tensor 0."""
-    K = rates.C_b + rates.C_W * q
-    zero = jnp.zeros_like(K)
-    values = dict.fromkeys(present(act), zero) | {"K": K}
+    K, Theta = stepped((block,), Stage.itself(q, 0 * q, kind="input"), no_average)
+    values = dict.fromkeys(present(act), jnp.zeros_like(K)) | {"K": K}
     if "Theta" in values:
-        values["Theta"] = rates.lambda_b + rates.lambda_W * q
+        values["Theta"] = Theta
     return Tensors(**values)
 
 
-def next_layer(act: Activation, layer: Tensors, r: Scalar, rates: Rates, mean: Averages | None = None) -> Tensors:
-    """The tensors of layer l+1 from those of layer l; the hyperparameters are those of layer l+1.
+def means_of(mean: Averages) -> Means:
+    """What the step of K and Θ wants of the averages of one input; where σ jumps Θ is nothing."""
+    slope = 0 * mean.ss if mean.a is None else mean.a
+    return Means(mean.ss, mean.ss, mean.ss, slope, 0 * mean.ss)
+
+
+def next_layer(act: Activation, layer: Tensors, r: Scalar, block: Block, mean: Averages | None = None) -> Tensors:
+    """The tensors of layer l+1, those after the block, from those of layer l.
 
     Pure. The averages of layer l may be given.
     """
     mean = averages(act, layer.K) if mean is None else mean
-    C_b, C_W = rates.C_b, rates.C_W
-    K = C_b + C_W * mean.ss
+    linear = block.tensors()
+    assert isinstance(linear, Linear)
+    C_W, smooth, means = linear.variance, existence(act) != "no derivative", means_of(mean)
+    stage = Stage.itself(layer.K, layer.Theta if smooth else 0 * layer.K)
+    K, Theta = stepped((Nonlinearity(act), block), stage, lambda *_: means)
     V = C_W**2 * (mean.ssss - mean.ss**2) + r * C_W**2 * layer.V * mean.g**2
-    if existence(act) == "no derivative":
+    if not smooth:
         return Tensors(K=K, V=V, K1=r * C_W * _X_ss(layer, mean))
-    new = {"K": K, "V": V, **_kernels(layer, mean, r, rates), **_next_order(layer, mean, r, rates)}
-    new |= _differentials(layer, mean, r, rates)
+    new = {"K": K, "Theta": Theta, "V": V}
+    for part in (_kernels, _next_order, _differentials):
+        new |= part(layer, mean, r, linear)
     return Tensors(**new)
 
 
-def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
-    _, C_W, lambda_b, lambda_W = rates
+def _kernels(layer: Tensors, mean: Averages, r: Scalar, linear: Linear) -> dict[str, Scalar]:
+    C_W, lambda_W = linear
     Theta, V, A, B, D, F = layer.Theta, layer.V, layer.A, layer.B, layer.D, layer.F
     a, g, p = mean.a, mean.g, mean.g
     # Ω = λ_W s² + C_W Θ s'², so its averages are those of s and s'.
-    Omega = lambda_W * mean.ss + C_W * Theta * a
-    Omega_ss = lambda_W * mean.ssss + C_W * Theta * mean.ssdd
-    Omega_Omega = lambda_W**2 * mean.ssss + 2 * lambda_W * C_W * Theta * mean.ssdd + (C_W * Theta) ** 2 * mean.dddd
-    g_Omega = lambda_W * g + C_W * Theta * mean.m
+    Omega = linear.theta(mean.ss, Theta * a)
+    Omega_ss = linear.theta(mean.ssss, Theta * mean.ssdd)
+    Omega_Omega = lambda_W * Omega_ss + C_W * Theta * linear.theta(mean.ssdd, Theta * mean.dddd)
+    g_Omega = linear.theta(g, Theta * mean.m)
     return {
-        "Theta": lambda_b + Omega,
         "D": C_W * (Omega_ss - Omega * mean.ss) + r * (C_W * V * g * g_Omega + C_W**2 * D * a * g),
         "A": Omega_Omega - Omega**2 + r * (V * g_Omega**2 + 2 * C_W * D * a * g_Omega + C_W**2 * A * a**2),
         "F": C_W**2 * Theta * mean.ssdd + r * C_W**2 * F * p**2,
@@ -99,11 +110,11 @@ def _kernels(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[st
     }
 
 
-def _differentials(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
-    _, C_W, _, lambda_W = rates
+def _differentials(layer: Tensors, mean: Averages, r: Scalar, linear: Linear) -> dict[str, Scalar]:
+    C_W, lambda_W = linear
     Theta, B, F, P, Q = layer.Theta, layer.B, layer.F, layer.P, layer.Q
     a, p, m = mean.a, mean.g, mean.m
-    Gamma = C_W * Theta * m + lambda_W * p
+    Gamma = linear.theta(p, Theta * m)
     # P' and B' without their factor C_W², because R' and S' want λ_W/C_W times them, also at C_W = 0.
     P_bare = Theta**2 * mean.sdde + r * a * (B * mean.se + P * p)
     B_bare = Theta**2 * mean.dddd + r * B * a**2
@@ -135,12 +146,11 @@ def _X_ss(layer: Tensors, mean: Averages) -> Scalar:
     return layer.K1 * mean.g + layer.V / 2 * mean.ss2
 
 
-def _next_order(layer: Tensors, mean: Averages, r: Scalar, rates: Rates) -> dict[str, Scalar]:
-    _, C_W, _, lambda_W = rates
+def _next_order(layer: Tensors, mean: Averages, r: Scalar, linear: Linear) -> dict[str, Scalar]:
     X_ss = _X_ss(layer, mean)
     X_dd = layer.K1 * mean.m + layer.V / 2 * mean.a2
     mixed = layer.Theta * X_dd + (layer.D + 2 * layer.F) * mean.m + layer.Theta1 * mean.a
-    return {"K1": r * C_W * X_ss, "Theta1": r * (lambda_W * X_ss + C_W * mixed)}
+    return {"K1": r * linear.variance * X_ss, "Theta1": r * linear.theta(X_ss, mixed)}
 
 
 @public
@@ -161,15 +171,20 @@ def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rate
             f"q, ratios and rates have shapes {q.shape}, {ratios.shape} and {shapes}, but must have (), (L - 1,) and "
             "(L,) each."
         )
-    layer = first_layer(activation, q, Rates(*(value[0] for value in rates)))
+    return through(activation, q, ratios, jax.vmap(lambda *values: Dense(1, **Rates(*values)._asdict()))(*rates))
+
+
+def through(act: Activation, q: Scalar, ratios: Float[Array, " steps"], blocks: Dense) -> Tensors:
+    """What `flow` gives, for dense blocks in one, whose hyperparameters have one entry for each layer."""
+    layer = first_layer(act, q, jax.tree.map(lambda values: values[0], blocks))
     ratios = ratios.at[:1].set(0.0)
 
     def step(layer, inputs):
-        r, rates = inputs
-        new = next_layer(activation, layer, r, rates)
+        r, block = inputs
+        new = next_layer(act, layer, r, block)
         return new, new
 
-    later = lax.scan(step, layer, (ratios, Rates(*(value[1:] for value in rates))))[1]
+    later = lax.scan(step, layer, (ratios, jax.tree.map(lambda values: values[1:], blocks)))[1]
     return Tensors(
         *(None if first is None else jnp.concatenate([first[None], rest]) for first, rest in zip(layer, later))
     )

@@ -16,7 +16,7 @@ from .. import _check
 from .._activation import Activation
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, perceptron
+from ..network import MLP, Layer, Network, perceptron
 
 Kind = Literal["standard", "ntk", "mup"]
 KINDS = ("standard", "ntk", "mup")
@@ -109,12 +109,12 @@ def parameterize(net: Network, kind: str) -> Parameterization:
     """
     net = perceptron(net, "parameterizations")
     kind = _check.one_of("kind", kind, KINDS)
-    fan_in, scale = np.array(net.widths[:-1], float), _scales(kind, net.widths)
+    scale, variances, rates = _scales(kind, net.widths), Layer(*zip(*net.variances())), Layer(*zip(*net.rates()))
     values = {
-        "variance_b": np.array(net.C_b) / scale["multiplier_b"] ** 2,
-        "variance_W": np.array(net.C_W) / fan_in / scale["multiplier_W"] ** 2,
-        "rate_b": np.array(net.lambda_b) / scale["multiplier_b"] ** 2,
-        "rate_W": np.array(net.lambda_W) / fan_in / scale["multiplier_W"] ** 2,
+        "variance_b": np.array(variances.b) / scale["multiplier_b"] ** 2,
+        "variance_W": np.array(variances.W) / scale["multiplier_W"] ** 2,
+        "rate_b": np.array(rates.b) / scale["multiplier_b"] ** 2,
+        "rate_W": np.array(rates.W) / scale["multiplier_W"] ** 2,
     }
     return Parameterization(
         kind=kind,  # type: ignore[arg-type]

@@ -17,7 +17,8 @@ from .._activation import Activation
 from .._moments import Powers, pure_moments
 from .._precision import float64
 from .._public import public
-from ..network import MLP, Network, perceptron
+from ..network import MLP, Dense, Means, Network, Nonlinearity, Stage, perceptron
+from ._known import no_average, stepped
 
 
 @public
@@ -41,8 +42,7 @@ def equal_shares(net: Network, x: Any) -> MLP:
     q = float(x @ x / net.widths[0])
     if q == 0:
         raise ValueError("x is 0, but must not be: no rate gives the weights of the first layer a share of its NTK.")
-    C_b, C_W = jnp.asarray(net.C_b), jnp.asarray(net.C_W)
-    square, chi = (np.asarray(values) for values in _compiled(net.activation)(q, C_b, C_W))
+    square, chi = (np.asarray(values) for values in _compiled(net.activation)(jnp.asarray(q), net.stacked()))
     for l in range(1, net.depth):
         if not (np.isfinite([chi[l], square[l]]).all() and min(chi[l], square[l]) > 0):
             raise ValueError(
@@ -50,14 +50,7 @@ def equal_shares(net: Network, x: Any) -> MLP:
                 "and finite for every layer to have a share of the NTK."
             )
     lambda_b, lambda_W = balanced_rates(square, chi)
-    return MLP(
-        net.widths,
-        net.activation,
-        C_b=net.C_b,
-        C_W=net.C_W,
-        lambda_b=tuple(lambda_b.tolist()),
-        lambda_W=tuple(lambda_W.tolist()),
-    )
+    return net.replace(lambda_b=tuple(lambda_b.tolist()), lambda_W=tuple(lambda_W.tolist()))
 
 
 def balanced_rates(square: np.ndarray, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,13 +68,16 @@ def balanced_rates(square: np.ndarray, chi: np.ndarray) -> tuple[np.ndarray, np.
 
 @functools.lru_cache(maxsize=64)
 def _compiled(act: Activation):
-    def run(q, C_b, C_W):
-        def step(K, variances):
-            b, W = variances
+    def run(q, blocks: Dense):
+        def step(K, block):
             square, slope = pure_moments(act, [Powers(s=2), Powers(s1=2)], K)
-            return b + W * square, (square, W * slope)
+            means = Means(square, square, square, slope, 0 * square)
+            K, _ = stepped((Nonlinearity(act), block), Stage.itself(K, 0 * K), lambda *_: means)
+            return K, (square, block.tensors().variance * slope)
 
-        square, chi = lax.scan(step, C_b[0] + C_W[0] * q, (C_b[1:], C_W[1:]))[1]
-        return jnp.append(jnp.asarray(q), square), jnp.append(1.0, chi)
+        first, later = (jax.tree.map(take, blocks) for take in (lambda values: values[0], lambda values: values[1:]))
+        start, _ = stepped((first,), Stage.itself(q, 0 * q, kind="input"), no_average)
+        square, chi = lax.scan(step, start, later)[1]
+        return jnp.append(q, square), jnp.append(1.0, chi)
 
     return jax.jit(run)

@@ -16,10 +16,10 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP, Network, infinite_width, plain
+from ..network import MLP, Network, plain
 from . import _many_inputs
 from ._moments import averages
-from ._one_input import Rates, Tensors, first_layer, flow, next_layer, present
+from ._one_input import Tensors, first_layer, next_layer, present, through
 from ._through_blocks import NoRecursion, through_blocks
 
 MOST_INPUTS = 32
@@ -125,7 +125,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
 def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol: float) -> Statistics:
     # K and Θ, which every block has; the other tensors have no recursion here.
     jumps = [act.name for act in net.activations if any(kink.order == 0 for kink in act.kinks)]
-    K, Theta = infinite_width(net, np.atleast_2d(x), slopes=not jumps)
+    K, Theta = net.infinite_width(np.atleast_2d(x), slopes=not jumps)
     found = {"K": K, "Theta": None if jumps else Theta}
     shaped = {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
     reason = f"{jumps[0]} itself jumps" if jumps else "it has no recursion for several inputs yet"
@@ -176,7 +176,7 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
     q = float(x @ x / net.widths[0])
     if not net.activation.named:
         return _of_own_function(net, q)
-    tensors = Tensors(*_compiled(net.activation)(q, jnp.asarray(_ratios(net)), Rates(*map(jnp.asarray, _rates(net)))))
+    tensors = _compiled(net.activation)(jnp.asarray(q), jnp.asarray(_ratios(net)), net.stacked())
     found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
     check_flow(found)
     return found
@@ -184,14 +184,13 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
 
 def _of_own_function(net: MLP, q: float) -> dict[str, np.ndarray | None]:
     # A layer at a time, with averages that refine themselves: what the function needs is not known beforehand.
-    act, rates, ratios = net.activation, _rates(net), [0.0, *_ratios(net)[1:]]
+    act, ratios = net.activation, [0.0, *_ratios(net)[1:]]
     moments = functools.partial(own_moments, rtol=_OWN, what=f"an average of {act.name}")
-    layers = [first_layer(act, q, Rates(*(values[0] for values in rates)))]
+    layers = [first_layer(act, np.asarray(q), net.dense[0])]
     for l in range(1, net.depth):
         _check_variance(l, float(layers[-1].K), last=False)
-        given = Rates(*(float(values[l]) for values in rates))
         mean = averages(act, layers[-1].K, moments)
-        layers.append(next_layer(act, layers[-1], ratios[l - 1], given, mean))
+        layers.append(next_layer(act, layers[-1], ratios[l - 1], net.dense[l], mean))
     found = {
         name: None if getattr(layers[0], name) is None else np.array([float(getattr(one, name)) for one in layers])
         for name in NAMES
@@ -204,13 +203,12 @@ def _of_many_inputs(net: MLP, x: np.ndarray, asked: frozenset[str], rtol: float)
     # A repeated input is computed once: its tensors are those of the first.
     distinct, where = np.unique(x, axis=0, return_inverse=True)
     wanted = _many_inputs.closure(asked)
-    rates, ratios = _rates(net), [0.0, *_ratios(net)[1:]]
-    layers = [_many_inputs.first_layer(distinct @ distinct.T / net.widths[0], Rates(*(v[0] for v in rates)), wanted)]
+    dense, ratios = net.dense, [0.0, *_ratios(net)[1:]]
+    layers = [_many_inputs.first_layer(distinct @ distinct.T / net.inputs, dense[0], wanted)]
     for l in range(1, net.depth):
         for variance in np.diagonal(layers[-1].K):
             _check_variance(l, float(variance), last=False)
-        given = Rates(*(values[l] for values in rates))
-        layers.append(_many_inputs.next_layer(net.activation, layers[-1], ratios[l - 1], given, wanted, rtol=rtol))
+        layers.append(_many_inputs.next_layer(net.activation, layers[-1], ratios[l - 1], dense[l], wanted, rtol=rtol))
     found = {}
     for name in asked:
         value = np.stack([getattr(layer, name) for layer in layers])
@@ -225,14 +223,10 @@ def _ratios(net: MLP) -> np.ndarray:
     return np.array(net.widths[1:-1], float) / np.array(net.widths[:-2], float)
 
 
-def _rates(net: MLP) -> Rates:
-    return Rates(*(np.array(values) for values in (net.C_b, net.C_W, net.lambda_b, net.lambda_W)))
-
-
 @functools.lru_cache(maxsize=64)
 def _compiled(act: Activation):
     # One program per activation and depth: hyperparameters and the input are arguments of it.
-    return jax.jit(functools.partial(flow, act))
+    return jax.jit(functools.partial(through, act))
 
 
 def _reason(acts: Sequence[Activation]) -> str | None:

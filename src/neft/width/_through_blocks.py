@@ -10,9 +10,9 @@ import numpy as np
 
 from .._activation import Activation, activation
 from .._of_own import own_moments
-from ..network import Block, Dense, Network, Nonlinearity, Residual, fans
+from ..network import Block, Linear, Network, Nonlinearity, TwoMatrices
 from ._moments import averages, existence
-from ._one_input import Rates, Tensors, first_layer, next_layer, present
+from ._one_input import Tensors, first_layer, next_layer, present
 from ._two_matrices import next_block
 
 _OWN = 1e-11  # tolerance of the averages of a user's own function
@@ -42,59 +42,42 @@ def _compiled(net: Network, q: Any, names: tuple[str, ...]) -> list[Tensors]:
 
 def _run(net: Network, q: Any, names: tuple[str, ...]) -> list[Tensors]:
     layers, unit, linear = [], net.inputs, activation("linear")
-    for kind, act, block, n in _steps(net):
+    for act, block, n in _steps(net):
         if not layers:
-            layers.append(_kept(first_layer(linear, q, _rates(block)), names))
-            unit = n
-            continue
-        # In units of the width of the stage before the block.
-        layer = _rescaled(layers[-1], n / unit)
-        mean = functools.partial(_averages, act)
-        if kind == "dense":
-            new = next_layer(act, layer, 1.0, _rates(block), mean(layer.K))
+            new = first_layer(linear, q, block)
         else:
-            first, _, last = block.branch
-            new = next_block(act, layer, n / first.width, block.skip, _rates(first), _rates(last), mean)
+            # In units of the width of the stage before the block.
+            layer = _rescaled(layers[-1], n / unit)
+            if isinstance(block.tensors(), Linear):
+                new = next_layer(act, layer, 1.0, block, _averages(act, layer.K))
+            else:
+                new = next_block(block, layer, n, _averages)
         layers.append(_kept(new, names))
         unit = n
     return layers
 
 
-def _steps(net: Network) -> list[tuple[str, Activation, Any, int]]:
-    # (kind, activation, block, width before it) of every block that holds weights.
+def _steps(net: Network) -> list[tuple[Activation, Block, int]]:
+    # The activation before each block that holds weights, a linear one if there is none, and the width before it.
     found, act = [], None
-    for block, n in zip(net.blocks, fans(net.blocks, net.inputs)):
+    for block, n in zip(net.blocks, net.fans()):
         if isinstance(block, Nonlinearity):
             act = block.activation
-        elif isinstance(block, Dense):
-            found.append(("dense", activation("linear") if act is None else act, block, n))
-            act = None
-        elif act is None and (inner := _two_matrices(block)) is not None:
-            found.append(("two matrices", inner, block, n))
-        else:
+            continue
+        known = block.tensors()
+        if not (isinstance(known, Linear) or (act is None and isinstance(known, TwoMatrices))):
             raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
+        found.append((activation("linear") if act is None else act, block, n))
+        act = None
     if act is not None:
         raise NoRecursion("the network ends in an activation")
     return found
 
 
-def _two_matrices(block: Block) -> Activation | None:
-    if not isinstance(block, Residual) or isinstance(block.skip, Dense) or len(block.branch) != 3:
-        return None
-    first, middle, last = block.branch
-    if isinstance(first, Dense) and isinstance(middle, Nonlinearity) and isinstance(last, Dense):
-        return middle.activation
-    return None
-
-
-def stream_of(step: Sequence[Block], n: int) -> tuple[Activation, float, Any, Rates, Rates] | None:
-    """Of a residual block of two matrices σ, n over the inner width, the skip, and the rates of both; else None."""
-    act = _two_matrices(step[0]) if len(step) == 1 else None
-    if act is None:
-        return None
-    block: Any = step[0]
-    first, _, last = block.branch
-    return act, n / first.width, block.skip, _rates(first), _rates(last)
+def two_matrices(step: Sequence[Block]) -> TwoMatrices | None:
+    """What a step is made of where it is one residual block of two matrices; else None."""
+    known = step[0].tensors() if len(step) == 1 else None
+    return known if isinstance(known, TwoMatrices) else None
 
 
 def _averages(act: Activation, K: Any) -> Any:
@@ -105,10 +88,6 @@ def _averages(act: Activation, K: Any) -> Any:
 
 def _numbers(values: Any) -> Any:
     return jax.tree.map(np.asarray, values)
-
-
-def _rates(block: Any) -> Rates:
-    return Rates(block.C_b, block.C_W, block.lambda_b, block.lambda_W)
 
 
 def _rescaled(layer: Tensors, factor: float) -> Tensors:

@@ -9,41 +9,42 @@ from collections.abc import Callable
 from typing import Any
 
 from .._activation import Activation
-from ._moments import Averages, averages
-from ._one_input import Rates, Scalar, Tensors
+from ..network import Block, Linear, Means, Stage, TwoMatrices
+from ._known import stepped
+from ._moments import Averages
+from ._one_input import Scalar, Tensors, means_of
 
 
-def next_block(
-    act: Activation,
-    layer: Tensors,
-    r: Scalar,
-    skip: Scalar,
-    first: Rates,
-    second: Rates,
-    average: Callable[[Any], Averages] | None = None,
-) -> Tensors:
-    """The tensors after a block from those before it, both of the stream.
+def next_block(block: Block, layer: Tensors, n: int, average: Callable[[Activation, Any], Averages]) -> Tensors:
+    """The tensors after a block from those before it, both of the stream of width n.
 
-    Pure. How averages at a variance are taken may be given.
+    Pure if `average` is, which gives all averages of an activation at a variance.
     """
-    _, C1, _, L1 = first
-    c2, C2, l2, L2 = second
-    K, Theta, square = layer.K, layer.Theta, skip * skip
-    K_a = first.C_b + C1 * K
-    Theta_a = first.lambda_b + L1 * K + C1 * Theta
-    mean = averages(act, K_a) if average is None else average(K_a)
+    parts = block.tensors()
+    assert isinstance(parts, TwoMatrices)
+    (C1, L1), (C2, L2) = first, last = parts.first, parts.last
+    K, Theta, square, r = layer.K, layer.Theta, parts.skip * parts.skip, n / parts.width
+    seen: list[tuple[Stage, Averages]] = []
+
+    def take(act: Activation, stage: Stage) -> Means:
+        seen.append((stage, average(act, stage.c)))
+        return means_of(seen[-1][1])
+
+    new_K, new_Theta = stepped((block,), Stage.itself(K, Theta), take)
+    [(inner, mean)] = seen
+    Theta_a = inner.Theta
     a, p, m = mean.a, mean.g, mean.m
-    Omega = L2 * mean.ss + C2 * Theta_a * a
-    Gamma = L2 * p + C2 * Theta_a * m
+    Omega = last.theta(mean.ss, Theta_a * a)
+    Gamma = last.theta(p, Theta_a * m)
     # How K' depends on K, Θ' on Θ and Θ' on K.
     M, N, mixed = square + C1 * C2 * p, square + C1 * C2 * a, C1 * Gamma + C2 * L1 * a
     # What two neurons of the stream have in common by being Gaussian.
     U, F, B = layer.V + 2 * K**2, layer.F + K * Theta, layer.B + Theta**2
     new: dict[str, Any] = {
-        "K": square * K + c2 + C2 * mean.ss,
-        "Theta": square * Theta + l2 + Omega,
+        "K": new_K,
+        "Theta": new_Theta,
         "V": M**2 * U - 2 * square**2 * K**2 + r * C2**2 * (mean.ssss - mean.ss**2),
-        "D": M * (N * layer.D + mixed * U) + r * C2 * (L2 * mean.ssss + C2 * Theta_a * mean.ssdd - mean.ss * Omega),
+        "D": M * (N * layer.D + mixed * U) + r * C2 * (last.theta(mean.ssss, Theta_a * mean.ssdd) - mean.ss * Omega),
         "A": N**2 * layer.A
         + 2 * N * mixed * layer.D
         + mixed**2 * U
@@ -53,7 +54,7 @@ def next_block(
         "P": N * (M * layer.P + C1 * C2 * mean.se * B) + r * C2**2 * Theta_a**2 * mean.sdde,
         "Q": M * (N * layer.Q + mixed * F) + r * (L2 * C2 * Theta_a * mean.ssdd + C2**2 * Theta_a**2 * mean.sdde),
     }
-    new |= _next_order(layer, mean, Theta_a, U, F, square, first, second)
+    new |= _next_order(layer, mean, Theta_a, U, F, square, first, last)
     if mean.ee is None:
         return Tensors(**new)
     second_slope = (C1 * L2 + C2 * L1) * a + C1 * C2 * Theta_a * mean.ee
@@ -73,12 +74,11 @@ def next_block(
 
 
 def _next_order(
-    layer: Tensors, mean: Any, Theta_a: Scalar, U: Scalar, F: Scalar, square: Scalar, first: Rates, second: Rates
+    layer: Tensors, mean: Any, Theta_a: Scalar, U: Scalar, F: Scalar, square: Scalar, first: Linear, last: Linear
 ) -> dict[str, Scalar]:
-    _, C1, _, L1 = first
-    _, C2, _, L2 = second
+    C1, L1 = first
     X_ss = C1 * layer.K1 * mean.g + C1**2 * U / 2 * mean.ss2
     X_dd = C1 * layer.K1 * mean.m + C1**2 * U / 2 * mean.a2
     slopes = Theta_a * X_dd + mean.m * (C1 * L1 * U + C1**2 * (layer.D + 2 * F))
-    slopes = slopes + mean.a * (L1 * layer.K1 + C1 * layer.Theta1)
-    return {"K1": square * layer.K1 + C2 * X_ss, "Theta1": square * layer.Theta1 + L2 * X_ss + C2 * slopes}
+    slopes = slopes + mean.a * first.theta(layer.K1, layer.Theta1)
+    return {"K1": square * layer.K1 + last.variance * X_ss, "Theta1": square * layer.Theta1 + last.theta(X_ss, slopes)}
