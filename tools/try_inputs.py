@@ -445,13 +445,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "density": neft.width.density(t()["stats"]),
             "outputs": np.ones((4, 1)) + np.eye(4, 1),
         },
-        "plot.tensor": lambda: {
-            "stats": t()["stats"],
-            "found": _estimates(),
-            "name": "V",
-            "stage": "layer",
-            "size": (2.0, 2.0),
-        },
+        "plot.tensor": lambda: {"stats": t()["stats"], "found": _estimates(), "name": "V", "size": (2.0, 2.0)},
         "plot.through_blocks": lambda: {
             "theory": np.ones((1, 3)),
             "mean": np.ones((1, 2)),

@@ -135,7 +135,7 @@ def test_errors_of_correlations_are_those_of_many_repetitions():
 
 def test_pictures_of_blocks():
     theory, mean, error = np.array([[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]]), np.ones((2, 2)), np.full((2, 2), 0.1)
-    axes = plot.through_blocks(theory, mean, error, at=np.array([1, 3]), label="K", names=("a", "b")).axes[0]
+    axes = plot.through_blocks(theory, mean, error, np.array([1, 3]), label="K", names=("a", "b")).axes[0]
     bars = axes.containers[1]
     segments = np.array(bars.lines[2][0].get_segments())
     assert np.allclose(segments[:, 1, 1] - segments[:, 0, 1], 0.4) and np.allclose(segments[:, 0, 0], [1, 3])
@@ -143,7 +143,9 @@ def test_pictures_of_blocks():
         f"{n}, {w}" for n in "ab" for w in ("theory", "drawn")
     }
     with one_sentence("names", "one entry for each of 2 curves"):
-        plot.through_blocks(theory, mean, error, at=np.array([1, 3]), label="K")
+        plot.through_blocks(theory, mean, error, np.array([1, 3]), label="K")
+    alone = plot.through_blocks(theory[:1], np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(0, int), label="Theta").axes[0]
+    assert not alone.containers and alone.get_ylabel() == "Θ"
     values = np.random.default_rng(0).normal(scale=2.0, size=(500, 3))
     axes = plot.output_distribution(4.0, values).axes[0]
     (line,) = [line for line in axes.lines if line.get_label() == "infinite width"]

@@ -19,26 +19,15 @@ _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}
 
 @public
 @styled
-def tensor(
-    stats: Statistics,
-    found: Estimates | None = None,
-    name: str = "V",
-    *,
-    stage: str = "layer",
-    size: tuple[float, float] = (2.9, 2.1),
-) -> Figure:
-    """One tensor of one input, layer by layer: leading order as a line, an estimate with two standard errors.
-
-    `stage` says what the layers of the network are called.
-    """
+def tensor(stats: Statistics, found: Estimates, name: str, *, size: tuple[float, float] = (2.9, 2.1)) -> Figure:
+    """One tensor of one input, layer by layer: leading order as a line, the estimate with two standard errors."""
     _check.one_of("name", name, tuple(stats.tensors))
-    _check.one_of("stage", stage, ("layer", "block"))
     size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
-    figure, axes = panel("", stage, _LETTERS.get(name, name), size=size)
+    figure, axes = panel("", "layer", _LETTERS.get(name, name), size=size)
     layer = np.arange(1, len(stats.widths))
     marks = {"markersize": 4, "capsize": 2.5, "linewidth": 1.1, "color": COLOURS[1]}
     axes.plot(layer, getattr(stats, name), label="theory", **look(0))
-    estimate = None if found is None else found.tensors.get(name)
+    estimate = found.tensors.get(name)
     if estimate is not None:
         axes.errorbar(layer, estimate.mean, 2 * estimate.stderr, fmt="o", label="simulation", **marks)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -54,15 +43,15 @@ def through_blocks(
     theory: Float[np.ndarray, "curves blocks"],
     mean: Float[np.ndarray, "curves places"],
     stderr: Float[np.ndarray, "curves places"],
-    *,
     at: Int[np.ndarray, " places"],
+    *,
     label: str,
     names: Sequence[str] = ("",),
     size: tuple[float, float] = (2.9, 2.1),
 ) -> Figure:
     """One or several numbers block by block: theory as lines, simulation with two standard errors at the blocks `at`.
 
-    `names` tells several curves apart, and `label` says what they are.
+    `names` tells several curves apart, and `label` says what they are. Without places there is theory alone.
     """
     theory = _check.array("theory", theory, ndim=2)
     at = _check.array("at", at, ndim=1, at_least=1, dtype=np.int64)
@@ -71,13 +60,15 @@ def through_blocks(
     if len(names) != len(theory):
         raise ValueError(f"names is {names!r}, but must have one entry for each of {len(theory)} curves.")
     size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
-    figure, axes = panel("", "block", label, size=size)
+    figure, axes = panel("", "block", _LETTERS.get(label, label), size=size)
     for i, (name, line, y, error) in enumerate(zip(names, theory, mean, stderr)):
         first, second = (f"{name}, theory", f"{name}, drawn") if name else ("theory", "simulation")
         marks = {"markersize": 4, "capsize": 2.5, "linewidth": 1.1, "color": COLOURS[2 * i + 1]}
         axes.plot(np.arange(1, len(line) + 1), line, label=first, **look(2 * i, i))
-        axes.errorbar(at, y, 2 * error, fmt="os^v"[i % 4], label=second, **marks)
-    low, high = (float(f([f(theory), f(mean)])) for f in (np.min, np.max))
+        if len(at):
+            axes.errorbar(at, y, 2 * error, fmt="os^v"[i % 4], label=second, **marks)
+    every = np.concatenate([theory.ravel(), mean.ravel()])
+    low, high = float(every.min()), float(every.max())
     # What is constant to rounding is drawn as that, and the legend has room above.
     room = max(high - low, 0.05 * max(abs(low), abs(high)), 1e-12)
     axes.set_ylim(low - 0.15 * room, high + (0.2 + 0.5 * len(theory)) * room)

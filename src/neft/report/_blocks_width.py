@@ -12,7 +12,7 @@ from ._html import heading, note, paragraph, side_by_side
 from ._math import math
 from ._meanings import MEANINGS
 from ._page import Context
-from ._passed import correlation, curve, passed_on
+from ._passed import Curve, correlation, curve, passed_on
 from ._reasons import no_finite_width
 from ._subject import Subject
 
@@ -35,7 +35,7 @@ def through_blocks(context: Context) -> str:
     blocks, every = f"in each of {of.net.depth} blocks", np.arange(of.net.depth) + 1
     pictures = [
         figure(
-            plot.through_blocks(theory.K[None, :, 0, 0], *_rows(curve(found.K[:, :, 0, 0])), at=every, label="K"),
+            plot.through_blocks(theory.K[None, :, 0, 0], *_rows(curve(found.K[:, :, 0, 0])), every, label="K"),
             name="blocks-K",
             alt=f"K, the {MEANINGS['K']}, {blocks}: theory and drawn networks with error bars",
             caption=MEANINGS["K"],
@@ -45,7 +45,7 @@ def through_blocks(context: Context) -> str:
         places = np.array(found.places) + 1
         pictures.append(
             figure(
-                plot.through_blocks(theory.Theta[None, :, 0, 0], *_rows(curve(found.Theta)), at=places, label="Θ"),
+                plot.through_blocks(theory.Theta[None, :, 0, 0], *_rows(curve(found.Theta)), places, label="Θ"),
                 name="blocks-Theta",
                 alt=f"Θ, the {MEANINGS['Theta']}, {blocks}: theory and drawn networks with error bars",
                 caption=MEANINGS["Theta"],
@@ -56,7 +56,7 @@ def through_blocks(context: Context) -> str:
     mean, stderr = (np.stack([getattr(one, part) for one in seen]) for part in ("mean", "stderr"))
     pictures.append(
         figure(
-            plot.through_blocks(rho, mean, stderr, at=every, label="correlation", names=names),
+            plot.through_blocks(rho, mean, stderr, every, label="correlation", names=names),
             name="blocks-correlation",
             alt=f"Correlation of two inputs {blocks}: theory and drawn networks with error bars",
             caption="correlation of the typical example with two others: where it goes to 1, inputs are forgotten",
@@ -81,7 +81,7 @@ def through_blocks(context: Context) -> str:
     )
 
 
-def _rows(found):
+def _rows(found: Curve) -> tuple[np.ndarray, np.ndarray]:
     return found.mean[None], found.stderr[None]
 
 
@@ -121,7 +121,7 @@ def _finite_width(context: Context) -> str:
             found = ensemble.estimate(net, of.x, draws=_DRAWS, key=of.key, only=wanted, dtype=np.float32)
             widths = " - ".join(map(str, net.widths))
             said.append(f"Points are {_DRAWS} networks of widths {widths}, whose ratios are this network's.")
-            said.append(f"{', '.join(n for n in theory.tensors if n not in _SIMULATED)} are not simulated for blocks.")
+            said.append("Only V, A, B, D and F are simulated for blocks, and not at the first one, which is Gaussian.")
     except ValueError as error:
         said.append(str(error))
     exist = [name for name, value in theory.tensors.items() if value is not None and name not in ("K", "Theta")]
@@ -129,7 +129,7 @@ def _finite_width(context: Context) -> str:
         said.append(f"The other tensors do not exist for {theory.activation}: {theory.reason}.")
     pictures = [
         figure(
-            plot.tensor(theory, found, name, stage="block"),
+            plot.through_blocks(*_of_tensor(theory, found, name), label=name),
             name=f"tensor-{name}",
             alt=f"{name}, the {MEANINGS[name]}, in each of {of.net.depth} blocks: theory"
             + (" and simulation with error bars" if found is not None and name in found.tensors else " only"),
@@ -146,6 +146,15 @@ def _finite_width(context: Context) -> str:
         + side_by_side(*pictures, narrow=True)
         + "".join(map(note, said))
     )
+
+
+def _of_tensor(theory: width.Statistics, found: ensemble.Estimates | None, name: str) -> tuple[np.ndarray, ...]:
+    # At the first block the fluctuations are exactly none, and a simulation would show its noise times n_0.
+    line = getattr(theory, name)[None]
+    seen = None if found is None else found.tensors.get(name)
+    if seen is None:
+        return line, np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(0, int)
+    return line, seen.mean[None, 1:], seen.stderr[None, 1:], np.arange(2, line.shape[1] + 1)
 
 
 def _narrow(net: Network) -> Network:
