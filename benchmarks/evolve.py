@@ -26,7 +26,7 @@ PROMISED = (0.9, 0.9, 1.8)
 CASES = (("tanh", 1), ("gelu", 1), ("tanh", 2))
 
 
-def errors(activation: str, layers: int, draws: int) -> neft.training.Orders:
+def errors(activation: str, layers: int, draws: int) -> neft.training.results.Orders:
     """Errors of orders 1, 2 and 3 against trained networks."""
     C_W = (1.0,) * layers + (C_W_OUT,)
     net = neft.MLP((3, *(1,) * layers, 1), activation, C_b=0.05, C_W=C_W, lambda_b=1.0, lambda_W=1.0)

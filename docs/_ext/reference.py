@@ -54,10 +54,30 @@ def page(name: str) -> str:
         parts += [f".. autofunction:: {n}{_signature(names[n])}", ""]
     for n in groups["Classes"]:
         parts += [f".. autoclass:: {n}", *_options(names[n]), ""]
+    parts += _results(module, full)
     constants = sorted(set(names) - {n for members in groups.values() for n in members})
     if constants:
         parts += [".. rubric:: Constants", "", *(f"* ``{n}``: {_value(names[n])}" for n in constants), ""]
     return "\n".join(parts)
+
+
+def _results(module: ModuleType, full: str) -> list[str]:
+    # The types of what the functions return stand in a module of their own.
+    results = getattr(module, "results", None)
+    if results is None:
+        return []
+    names = _names(results)
+    return [
+        f".. currentmodule:: {full}.results",
+        "",
+        f".. rubric:: Results, in {full}.results",
+        "",
+        ".. autosummary::",
+        "",
+        *(f"   {n}" for n in names),
+        "",
+        *(line for n in names for line in (f".. autoclass:: {n}", *_options(names[n]), "")),
+    ]
 
 
 def _signature(value: Any) -> str:

@@ -123,7 +123,7 @@ def test_sub_terms_are_the_products_of_the_sums_written_out():
     written = {"cc": (M, M), "UW": (M, H, E), "UWb": (M, H, E), "UWW": (M, H, E, E), "UWc": (M, H, E, M)}
     written |= {"Ubc": (M, H, M), "UUWW": (M, H, E, M, H, E)}
     for name, indices in written.items():
-        assert action.Domination.sub_terms(name, M, H, E) == sum(1 for _ in np.ndindex(indices)), name
+        assert action.results.Domination.sub_terms(name, M, H, E) == sum(1 for _ in np.ndindex(indices)), name
 
 
 def test_element_statistics_are_those_of_scipy():

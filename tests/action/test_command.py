@@ -70,7 +70,7 @@ def test_what_is_not_parameters_is_refused(own):
 
 def stopping(evaluation):
     losses = np.array(evaluation)
-    return action.Stopping(
+    return action.results.Stopping(
         training=np.linspace(2.0, 1.0, 4),
         evaluation=losses,
         alignment=np.array([1.0, 0.3, -0.1, -0.2]),
@@ -86,7 +86,7 @@ def stopping(evaluation):
     )
 
 
-STOPS = action.Stops(
+STOPS = action.results.Stops(
     sizes=(10, 100), runs=(stopping([2.0, 1.5, 1.4, 1.8]), stopping([2.0, 1.4, 1.2, 1.1])), made=neft.Made.by("test")
 )
 
@@ -110,7 +110,7 @@ PICTURES = {
     "convergence": lambda p, d: action.convergence(p, d, order=6, points=5, bound=0.5),
     "elements": lambda p, d: action.elements(p, d),
     "fit": lambda p, d: action.fit(d, d, hidden=2, epochs=1),
-    "sizes": lambda p, d: action.Sizes(
+    "sizes": lambda p, d: action.results.Sizes(
         features=(1, 4),
         hidden=(2, 4, 8),
         **dict.fromkeys(("loss", "share_UW", "share_UWW"), np.array([[0.9, 0.8, 0.7], [0.8, 0.5, 0.3]])),

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from neft import load
-from neft.width import Advice, Parameterization, advise
+from neft.width import advise
+from neft.width.results import Advice, Parameterization
 
 
 def test_advise_prints_numbers_sentences_and_layers(neft):

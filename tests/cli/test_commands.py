@@ -96,7 +96,7 @@ def test_a_result_without_a_picture_says_so(neft, tmp_path):
 def test_quiet_prints_nothing(neft, tmp_path):
     result = neft("activation", "tanh", "--quiet", "--out", tmp_path / "a.json")
     assert (result.exit_code, result.output) == (0, "")
-    assert isinstance(library.load(tmp_path / "a.json"), library.describe.ActivationCard)
+    assert isinstance(library.load(tmp_path / "a.json"), library.describe.results.ActivationCard)
 
 
 class TestClaims:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from neft import load
-from neft.width import Criticality, PhaseDiagram
+from neft.width.results import Criticality, PhaseDiagram
 
 
 def test_critical_prints_every_point_and_why(neft):

@@ -49,7 +49,7 @@ def test_train_writes_curves_and_goes_on_from_a_checkpoint(neft, arrays, tmp_pat
     again = neft(*line, *files, "--epochs", 2)
     assert again.exit_code == 0
     curves = load(tmp_path / "curves.json")
-    assert isinstance(curves, fisher.Curves) and curves.epochs.tolist() == [0.0, 1.0, 2.0]
+    assert isinstance(curves, fisher.results.Curves) and curves.epochs.tolist() == [0.0, 1.0, 2.0]
     assert isinstance(plot.draw(curves), Figure)
 
 

@@ -71,7 +71,7 @@ def test_a_stop_is_shown_with_its_reason():
 
 def test_a_training_marks_the_best_epoch():
     losses = np.array([2.0, 1.0, 1.5])
-    fit = action.Fit(
+    fit = action.results.Fit(
         **THETA,
         activation="silu",
         best=1,
@@ -88,7 +88,7 @@ def test_a_training_marks_the_best_epoch():
 
 def test_the_laws_of_several_sizes_are_shown():
     grid = np.array([[0.9, 0.8, 0.7]])
-    found = action.Sizes(
+    found = action.results.Sizes(
         features=(4,),
         hidden=(2, 4, 8),
         loss=grid,

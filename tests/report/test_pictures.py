@@ -15,7 +15,7 @@ def stats():
 
 def test_a_tensor_is_drawn_with_two_standard_errors(stats):
     one = Estimate(mean=np.array([0.0, 1.0, 2.0]), stderr=np.array([0.0, 0.1, 0.2]))
-    found = ensemble.Estimates(tensors={"V": one}, widths=NET.widths, draws=8, made=stats.made)
+    found = ensemble.results.Estimates(tensors={"V": one}, widths=NET.widths, draws=8, made=stats.made)
     axes = plot.tensor(stats, found, "V").axes[0]
     assert np.allclose(axes.lines[0].get_ydata(), stats.V)
     (bars,) = axes.containers

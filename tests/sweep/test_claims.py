@@ -14,7 +14,7 @@ def best(optimizer, *, cost, accuracy, seconds, batch_norm=False, rate=0.01, tes
     """An optimizer whose curves go straight from 2 to the last value, with little noise."""
     noise = 1e-4 * np.arange(4.0)[:, None]
     path = np.linspace(0, 1, 4)
-    return sweep.Best(
+    return sweep.results.Best(
         hidden=HIDDEN,
         batch_norm=batch_norm,
         optimizer=optimizer,

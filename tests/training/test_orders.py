@@ -22,7 +22,7 @@ def net(*hidden, activation="tanh"):
     return MLP((3, *hidden, 1), activation, C_b=0.05, C_W=C_W, lambda_b=1.0, lambda_W=1.0)
 
 
-TWO_WIDTHS = training.Orders(
+TWO_WIDTHS = training.results.Orders(
     rms=np.array([[0.1, 0.05], [0.03, 0.01], [0.01, 0.002]]),
     stderr=np.full((3, 2), 0.02),
     lost=np.zeros((3, 2), int),

@@ -9,8 +9,9 @@ import neft
 from neft import MLP, Dense, Network, Residual
 from neft.plot import draw
 from neft.report import tables
-from neft.training import Evolution, Representation, predict_from_tensors, representation
+from neft.training import predict_from_tensors, representation
 from neft.training._response import TENSORS
+from neft.training.results import Evolution, Representation
 
 X = 1.6 * np.array([[1.0, 0.0], [0.1, 1.0]])
 

@@ -13,7 +13,8 @@ import neft
 from neft import width
 from neft._moments import pure_moments
 from neft.gaussian import Powers
-from neft.width import Asymptotics, Criticality, CriticalPoint, asymptotics, susceptibilities
+from neft.width import asymptotics, susceptibilities
+from neft.width.results import Asymptotics, Criticality, CriticalPoint
 
 critical = functools.cache(width.critical)
 

@@ -13,7 +13,8 @@ from helpers import NAMES, one_sentence
 
 import neft
 from neft import MLP, activation
-from neft.width import Kernel, kernel, pair_kernel, statistics
+from neft.width import kernel, pair_kernel, statistics
+from neft.width.results import Kernel
 
 HYPER = {"C_b": (0.1, 0.2, 0.05), "C_W": (1.3, 0.9, 1.1), "lambda_b": (0.3, 0.1, 0.2), "lambda_W": (0.7, 1.2, 0.4)}
 X = np.array([[0.9, -0.4, 0.7], [0.2, 1.1, -0.3], [-0.5, 0.3, 0.8], [1.4, 0.1, 0.2]])

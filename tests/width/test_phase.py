@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 import neft
 from neft import plot
 from neft.gaussian import Powers, moment
-from neft.width import PhaseDiagram, phase
+from neft.width import phase
+from neft.width.results import PhaseDiagram
 
 
 def names(diagram):

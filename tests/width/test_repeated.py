@@ -14,7 +14,8 @@ from scipy.integrate import quad
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, width
 from neft.network import Block, Nonlinearity, repeated
-from neft.width import BlockAdvice, Criticality, asymptotics, kernel, phase, statistics, susceptibilities
+from neft.width import asymptotics, kernel, phase, statistics, susceptibilities
+from neft.width.results import BlockAdvice, Criticality
 
 critical = functools.cache(width.critical)
 advise = functools.cache(width.advise)
@@ -415,10 +416,10 @@ def test_files_from_before_blocks_still_load(tmp_path):
     diagram = phase("tanh", [0.0, 0.1], [1.0, 2.0])
     record = diagram.to_dict()
     del record["dense"]
-    assert width.PhaseDiagram.from_dict(record) == diagram
+    assert width.results.PhaseDiagram.from_dict(record) == diagram
     record = asymptotics("tanh").to_dict()
     del record["dense"]
-    assert width.Asymptotics.from_dict(record) == asymptotics("tanh")
+    assert width.results.Asymptotics.from_dict(record) == asymptotics("tanh")
 
 
 @pytest.mark.slow

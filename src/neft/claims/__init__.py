@@ -4,6 +4,7 @@ A claim is registered with the decorator `claim` on its test function. Verdicts 
 runs the tests, and `save_full` keeps what the long runs found.
 """
 
+from . import results as results
 from ._claim import VERDICTS as VERDICTS
 from ._claim import Claim as Claim
 from ._claim import Measurement as Measurement
@@ -13,5 +14,3 @@ from ._full import save_full as save_full
 from ._ledger import check as check
 from ._ledger import claim as claim
 from ._ledger import ledger as ledger
-from ._outcome import Ledger as Ledger
-from ._outcome import Outcome as Outcome

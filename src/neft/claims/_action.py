@@ -389,7 +389,7 @@ def main_term(level: Level) -> Measurement:
 )
 def counts(level: Level) -> Measurement:
     stated = {"UWW": 2.2e10, "ccc": 1e3, "Ubc": 2.1e5, "UWc": 2.1e8, "UWb": 2.1e7}
-    found = {name: float(action.Domination.sub_terms(name, 10, 2048, 1024)) for name in stated}
+    found = {name: float(action.results.Domination.sub_terms(name, 10, 2048, 1024)) for name in stated}
     worst = max(abs(found[name] / stated[name] - 1) for name in stated)
     return Measurement(
         verdict="holds" if worst < 0.05 else "refuted",

@@ -20,9 +20,9 @@ _PREPROCESSINGS = ("per-image", "global")
 
 
 class _Trained(NamedTuple):
-    fit: action.Fit
+    fit: action.results.Fit
     test: data.Dataset
-    expansion: action.Expansion
+    expansion: action.results.Expansion
 
 
 @functools.cache
@@ -39,7 +39,7 @@ def _trained(level: Level, preprocess: str = "per-image", hidden: int = 0) -> _T
 
 
 @functools.cache
-def _elements(level: Level, preprocess: str = "per-image") -> action.Elements:
+def _elements(level: Level, preprocess: str = "per-image") -> action.results.Elements:
     trained = _trained(level, preprocess)
     return action.elements(trained.fit.params, trained.test)
 

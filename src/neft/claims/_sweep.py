@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import sweep
-from ..sweep import Best
+from ..sweep.results import Best
 from ._claim import Level, Measurement
 from ._ledger import claim
 
@@ -67,7 +67,7 @@ def _kept() -> Path:
 def _read(specification: sweep.Specification, folder: Path) -> _Found:
     sweep.run(specification, folder)
     found = sweep.summary(folder)
-    assert isinstance(found, sweep.Experiments)
+    assert isinstance(found, sweep.results.Experiments)
     place = sweep.Folder.open(folder)
     (data,) = set(place.plan.data.values())
     # Validation and test part are each a seventh of all images.

@@ -9,7 +9,7 @@ from ._emit import emit
 from ._options import Full, Output, key_of
 
 if TYPE_CHECKING:
-    from ..action import Fit
+    from ..action.results import Fit
     from ..data import Dataset
 
 _EVALUATED = 1000
@@ -74,7 +74,7 @@ def action(
     found = None
     if sizes:
         other = sample.balanced(_evaluated(sample)) if sample.split != train.split else None
-        width = theta.U.shape[1] if isinstance(theta, action.Fit) else theta["U"].shape[1]
+        width = theta.U.shape[1] if isinstance(theta, action.results.Fit) else theta["U"].shape[1]
         options = {"hidden": width, "activation": activation, "steps": stop_steps, "key": key}
         found = action.stops_by_size(train, other, sizes, **options)
     emit(action.analyse(theta, sample, activation=activation, order=order, key=key, stops=found), output)
@@ -96,7 +96,7 @@ def _given(path: Path) -> "Fit | dict[str, Any]":
     import numpy as np
 
     from .. import load
-    from ..action import Fit
+    from ..action.results import Fit
 
     try:
         with np.load(path, allow_pickle=False) as archive:

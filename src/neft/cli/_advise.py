@@ -59,14 +59,14 @@ def advise(
     from .._check import one_of
 
     if code is not None:
-        one_of("--code", code, theory.Advice.frameworks)
+        one_of("--code", code, theory.results.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
     block = repeated.build(name, width=width)
     depth, width = repeated.sizes(block, depth, width)
     more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
     found = theory.advise(block, depth, width, **more, dense=repeated.dense)
-    if isinstance(found, theory.BlockAdvice):
+    if isinstance(found, theory.results.BlockAdvice):
         if code is not None or parameterization is not None:
             option = "--code" if code is not None else "--parameterization"
             raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .. import _check
 from .._public import public
-from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
+from ..action.results import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
 from ._style import COLOURS, INK, look, panel, styled
 
 _SHOWN = 4

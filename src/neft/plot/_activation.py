@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..describe import ActivationCard
+from ..describe.results import ActivationCard
 from ._style import look, panel, styled
 
 _NAMES = ("σ", "σ′", "σ″", "σ‴")

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ..width import Advice, BlockAdvice
+from ..width.results import Advice, BlockAdvice
 from ._style import INK, look, styled
 
 

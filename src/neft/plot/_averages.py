@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._public import public
-from ..describe import AveragesCard
+from ..describe.results import AveragesCard
 from ._style import look, panel, styled
 
 

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from ..describe import DataCard
+from ..describe.results import DataCard
 from ._style import styled
 
 _COLUMNS = 5

@@ -5,13 +5,22 @@ import functools
 from matplotlib.figure import Figure
 
 from .._result import Result
-from ..action import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
-from ..claims import Ledger
-from ..describe import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
-from ..fisher import Curves, Geometry
-from ..sweep import Experiments, Headlines
-from ..training import Evolution, FinitePrediction, Forecast, Orders, Representation
-from ..width import Advice, BlockAdvice, Comparison, Criticality, Density, Interpretation, PhaseDiagram, Statistics
+from ..action.results import Analysis, Convergence, Elements, Expansion, Fit, Sizes, Stopping, Stops
+from ..claims.results import Ledger
+from ..describe.results import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
+from ..fisher.results import Curves, Geometry
+from ..sweep.results import Experiments, Headlines
+from ..training.results import Evolution, FinitePrediction, Forecast, Orders, Representation
+from ..width.results import (
+    Advice,
+    BlockAdvice,
+    Comparison,
+    Criticality,
+    Density,
+    Interpretation,
+    PhaseDiagram,
+    Statistics,
+)
 from ._action import analysis, convergence, elements, expansion, sizes, stopping, stops, training
 from ._activation import activation
 from ._advice import advice, block_advice

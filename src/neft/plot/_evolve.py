@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..training import Evolution, FinitePrediction, Representation
+from ..training.results import Evolution, FinitePrediction, Representation
 from ._style import COLOURS, DASHES, INK, panel, styled
 
 _MARKERS = "osD^v"

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..fisher import Curves, Geometry
+from ..fisher.results import Curves, Geometry
 from ._style import look, panel, styled
 
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..width import Density, Interpretation
+from ..width.results import Density, Interpretation
 from ._style import INK, look, panel, styled
 
 _SHOWN = {

@@ -3,7 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..claims import VERDICTS, Ledger
+from ..claims import VERDICTS
+from ..claims.results import Ledger
 from ._style import COLOURS, panel, styled
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..describe import BlocksCard, NetworkCard, OutputDraws
+from ..describe.results import BlocksCard, NetworkCard, OutputDraws
 from ._style import COLOURS, look, panel, styled
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..training import Orders
+from ..training.results import Orders
 from ._style import INK, look, panel, styled
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from ..width import Criticality, CriticalPoint, PhaseDiagram
+from ..width.results import Criticality, CriticalPoint, PhaseDiagram
 from ._style import INK, look, panel, styled
 
 _DEEPEST = 1e3  # layers; a larger ξ is drawn as this one

@@ -6,7 +6,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from .._public import public
-from ..width import PhaseDiagram
+from ..width.results import PhaseDiagram
 from ._phase import phase
 from ._style import styled
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from .. import _check
 from .._public import public
-from ..fisher import Curves
+from ..fisher.results import Curves
 from ._style import look, panel, styled
 
 CLOCKS = {"epochs": "epoch", "cpu_seconds": "CPU time of the steps / s"}

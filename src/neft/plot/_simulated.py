@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from .. import _check
 from .._public import public
-from ..ensemble import Estimates
-from ..width import Density, Statistics
+from ..ensemble.results import Estimates
+from ..width.results import Density, Statistics
 from ._style import COLOURS, look, panel, styled
 
 _LETTERS = {"Theta": "Θ", "K1": "K₁", "Theta1": "Θ₁"}

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .._public import public
-from ..sweep import Experiments, Headlines
+from ..sweep.results import Experiments, Headlines
 from ._style import look, panel, styled
 
 

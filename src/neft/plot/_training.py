@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..training import Forecast
+from ..training.results import Forecast
 from ._style import COLOURS, INK, panel, styled
 
 _LINES = 24

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..width import Comparison, Statistics
+from ..width.results import Comparison, Statistics
 from ._style import COLOURS, panel, styled
 
 _MARKERS = "osD^v<>ph*X"

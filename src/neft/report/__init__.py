@@ -3,9 +3,9 @@
 A section is a title and functions of a `Context` that return HTML; a new one is written and named in `_sections.py`.
 """
 
+from . import results as results
 from ._examples import examples as examples
 from ._page import Context as Context
-from ._page import Written as Written
 from ._tables import Table as Table
 from ._tables import tables as tables
 from ._write import write as write

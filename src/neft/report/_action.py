@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..action import (
+from ..action.results import (
     Analysis,
     Boundedness,
     Convergence,

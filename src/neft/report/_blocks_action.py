@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from .. import Made, action, plot
-from ..action import Convergence
+from ..action.results import Convergence
 from ..data import Dataset
 from ._figure import figure
 from ._fitted import Examples, Fitted, fitted, loss_of

@@ -148,7 +148,9 @@ def _finite_width(context: Context) -> str:
     )
 
 
-def _of_tensor(theory: width.Statistics, found: ensemble.Estimates | None, name: str) -> tuple[np.ndarray, ...]:
+def _of_tensor(
+    theory: width.results.Statistics, found: ensemble.results.Estimates | None, name: str
+) -> tuple[np.ndarray, ...]:
     # At the first block the fluctuations are exactly none, and a simulation would show its noise times n_0.
     line = getattr(theory, name)[None]
     seen = None if found is None else found.tensors.get(name)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..training import Evolution, FinitePrediction, Orders, Representation
+from ..training.results import Evolution, FinitePrediction, Orders, Representation
 from ._tables import Table, tables
 
 _ROWS = 20

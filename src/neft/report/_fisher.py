@@ -1,6 +1,6 @@
 """The tables of relative Fisher metrics and of training. Imported when one of them is printed."""
 
-from ..fisher import Curves, Geometry
+from ..fisher.results import Curves, Geometry
 from ._tables import Table, tables
 
 _SHOWN = 10

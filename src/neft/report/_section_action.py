@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from .. import action, plot
-from ..action import Fit
+from ..action.results import Fit
 from ..data import Dataset
 from ._blocks_action import along_blocks, stopping_of_blocks, terms_of_blocks
 from ._figure import figure

@@ -3,7 +3,8 @@
 import time
 
 from .. import claims as ledger
-from ..claims import Claim, Outcome
+from ..claims import Claim
+from ..claims.results import Outcome
 from ._html import note, paragraph, table
 from ._page import Context
 from ._tables import Table

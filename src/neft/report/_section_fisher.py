@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import fisher as theory
 from .. import plot
-from ..fisher import Curves
+from ..fisher.results import Curves
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side, table
 from ._math import math

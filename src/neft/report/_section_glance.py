@@ -1,7 +1,7 @@
 """At a glance: is the network critical, how large are its finite-width effects, and what would neft change."""
 
 from .. import width
-from ..width import Advice
+from ..width.results import Advice
 from ._blocks_glance import glance_at_blocks
 from ._html import answers, code, paragraph, table
 from ._math import math

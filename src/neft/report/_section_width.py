@@ -63,7 +63,7 @@ def _simulated(net: MLP) -> tuple[MLP, bool]:
     return net.replace(widths=widths), True
 
 
-def _remarks(of: Subject, theory: width.Statistics, exist: list[str], wanted: list[str], changed: bool) -> str:
+def _remarks(of: Subject, theory: width.results.Statistics, exist: list[str], wanted: list[str], changed: bool) -> str:
     said = ["Points and lines differ by what is of next order in 1/n, and by chance."]
     if changed:
         said.append(f"Simulated hidden layers are at most {_WIDEST} wide; the ratios of widths are kept.")
@@ -119,7 +119,7 @@ def distributions(context: Context) -> str:
     # Where blocks have no tensors of order 1/width, theory is that of infinite width.
     finite = stats.tensors.get("V") is not None and stats.tensors.get("K1") is not None
     density = width.density(stats) if finite else float(stats.K[-1])
-    predicted = density.variance if isinstance(density, width.Density) else density
+    predicted = density.variance if isinstance(density, width.results.Density) else density
     pieces = [
         figure(
             plot.output_distribution(density, found.outputs),

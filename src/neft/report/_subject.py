@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from ..data import Dataset
 from ..network import MLP, Network, plain
-from ..width import Interpretation, Statistics, interpret, statistics
+from ..width import interpret, statistics
+from ..width.results import Interpretation, Statistics
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

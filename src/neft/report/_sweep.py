@@ -1,6 +1,6 @@
 """The tables of sweeps. Imported when one of them is printed."""
 
-from ..sweep import Experiments, Headlines, Status
+from ..sweep.results import Experiments, Headlines, Status
 from ._tables import Table, tables
 
 

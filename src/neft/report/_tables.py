@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from .._result import Result
-from ..claims import Ledger, Outcome, full_outcomes
-from ..describe import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
+from ..claims import full_outcomes
+from ..claims.results import Ledger, Outcome
+from ..describe.results import ActivationCard, Available, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 
 _NUMBER = re.compile(r"[-+−]?(\d[\d,.]*(e[-+]?\d+)?|inf|∞)( ± \S+)?|[-–—]?", re.IGNORECASE)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._result import Result
-from ..training import Forecast, Posterior, Prediction
+from ..training.results import Forecast, Posterior, Prediction
 from . import _finite as _finite
 from ._tables import Table, tables
 

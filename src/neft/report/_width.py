@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..width import (
+from ..width.results import (
     Advice,
     Asymptotics,
     BlockAdvice,

@@ -2,13 +2,10 @@
 
 from . import _others as _others
 from . import _train as _train
+from . import results as results
 from ._folder import Folder as Folder
 from ._registry import kind as kind
 from ._run import run as run
 from ._specification import Specification as Specification
-from ._status import Status as Status
 from ._status import status as status
-from ._summary import Best as Best
-from ._summary import Experiments as Experiments
-from ._summary import Headlines as Headlines
 from ._summary import summary as summary

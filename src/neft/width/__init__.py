@@ -1,33 +1,20 @@
 """The width expansion (docs/theory/width): statistics of an ensemble of networks in powers of 1/width."""
 
-from ._advice import Advice as Advice
+from . import results as results
 from ._advice import advise as advise
-from ._asymptotics import Asymptotics as Asymptotics
 from ._asymptotics import asymptotics as asymptotics
-from ._block_advice import BlockAdvice as BlockAdvice
-from ._comparison import Comparison as Comparison
 from ._comparison import check as check
-from ._critical import Criticality as Criticality
-from ._critical import CriticalPoint as CriticalPoint
-from ._critical import Susceptibilities as Susceptibilities
 from ._critical import critical as critical
 from ._critical import susceptibilities as susceptibilities
-from ._edgeworth import Density as Density
 from ._edgeworth import density as density
 from ._initializers import initializer_code as initializer_code
-from ._interpretation import Interpretation as Interpretation
 from ._interpretation import interpret as interpret
 from ._kernel import kernel as kernel
-from ._kernel_pairs import Kernel as Kernel
 from ._kernel_pairs import pair_kernel as pair_kernel
 from ._one_input import Rates as Rates
-from ._one_input import Tensors as Tensors
 from ._one_input import flow as flow
-from ._parameterization import Parameterization as Parameterization
 from ._parameterization import parameterize as parameterize
-from ._phase import PhaseDiagram as PhaseDiagram
 from ._phase import phase as phase
 from ._shares import equal_shares as equal_shares
 from ._statistics import AbsentTensor as AbsentTensor
-from ._statistics import Statistics as Statistics
 from ._statistics import statistics as statistics

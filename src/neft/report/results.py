@@ -1,0 +1,3 @@
+"""The types of what `neft.report` returns."""
+
+from ._page import Written as Written

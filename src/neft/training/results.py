@@ -1,0 +1,11 @@
+"""The types of what `neft.training` returns."""
+
+from ._ensemble import TrainedEnsemble as TrainedEnsemble
+from ._evolve import Evolution as Evolution
+from ._finite import FinitePrediction as FinitePrediction
+from ._forecast import Forecast as Forecast
+from ._nngp import Posterior as Posterior
+from ._orders import Orders as Orders
+from ._predict import Prediction as Prediction
+from ._representation import Representation as Representation
+from ._sample import Trajectories as Trajectories
