@@ -29,6 +29,7 @@ from neft import (
     width,
 )
 from neft.report import _reasons as reasons
+from neft.report._drawn import drawn
 from neft.report._passed import correlation, curve, passed_on
 from neft.report._section_action import convergence, stopping
 from neft.report._section_glance import glance
@@ -119,6 +120,8 @@ def test_draws_are_passed_on_as_brute_force_says():
     rates = jax.tree.leaves(net.rates())
     squares = [sum(r * float((g**2).sum()) for r, g in zip(rates, jax.tree.leaves(one))) for one in gradients]
     assert np.isclose(found.Theta[2, 2], np.mean(squares), rtol=1e-5)
+    outputs, ntk = drawn(net, x[0], 3, key)
+    assert np.allclose(ntk[2], squares, rtol=1e-5) and np.allclose(outputs[2], zs[2][0], rtol=1e-5)
 
 
 def test_errors_of_correlations_are_those_of_many_repetitions():

@@ -67,7 +67,7 @@ def through_blocks(
         axes.plot(np.arange(1, len(line) + 1), line, label=first, **look(2 * i, i))
         if len(at):
             axes.errorbar(at, y, 2 * error, fmt="os^v"[i % 4], label=second, **marks)
-    every = np.concatenate([theory.ravel(), mean.ravel()])
+    every = np.concatenate([theory.ravel(), *(np.ravel(mean + k * stderr) for k in (-2, 2))])
     low, high = float(every.min()), float(every.max())
     # What is constant to rounding is drawn as that, and the legend has room above.
     room = max(high - low, 0.05 * max(abs(low), abs(high)), 1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._blocks import blocks
-from ..network import Network
+from ..network import Network, plain
 from ..tangent import mlp_ntk
 
 _BLOCK = 250
@@ -51,7 +51,17 @@ def drawn(net: Network, x: Float[np.ndarray, " n_0"], draws: int, key: Array) ->
 def _several(net: Network, x: Array, key: Array, index: Array) -> Any:
     def one(i: Array) -> tuple[Array, Array]:
         params = net.init(jax.random.fold_in(key, i), dtype=jnp.float32)
+        if plain(net) is None:
+            return _by_gradients(net, params, x)
         return net.apply(params, x), jnp.diagonal(mlp_ntk(net, params, x[None])[0, 0])
 
     # One network at a time: it compiles much faster than a batch of them, and memory holds one.
     return jax.lax.map(one, index)
+
+
+def _by_gradients(net: Network, params: Any, x: Array) -> tuple[Array, Array]:
+    # Squares of gradients are all that the diagonal takes; whole Jacobians compile for minutes in deep networks.
+    z, back = jax.vjp(lambda params: net.apply(params, x), params)
+    gradients = jax.vmap(lambda output: back(output)[0])(jnp.eye(len(z), dtype=z.dtype))
+    leaves = zip(jax.tree.leaves(net.rates()), jax.tree.leaves(gradients), strict=True)
+    return z, jnp.asarray(sum(rate * jnp.sum(leaf.reshape(len(z), -1) ** 2, axis=1) for rate, leaf in leaves))
