@@ -135,6 +135,7 @@ def test_a_callable_that_cannot_be_hashed_is_known_by_identity():
     assert MLP((2, 2), prelu) == MLP((2, 2), prelu)
 
 
+@pytest.mark.slow
 def test_an_activation_can_be_made_while_jax_is_tracing():
     @jax.jit
     def inside(x):
@@ -275,6 +276,7 @@ def test_what_only_looks_periodic_is_not_taken_for_it(f):
     assert activation(f).fourier is None
 
 
+@pytest.mark.slow
 def test_a_periodic_function_of_many_harmonics_has_the_averages_of_its_panels():
     act = activation(lambda z: jnp.tanh(1.5 * jnp.sin(3 * z + 0.4)))
     assert len(act.fourier.coefficients) > 10
@@ -345,6 +347,7 @@ def waved_series(u):
     return u.apply("sin") + u
 
 
+@pytest.mark.slow
 def test_a_closed_form_and_a_series_that_are_given_are_used():
     given = activation(waved, pair=waved_pair, series=waved_series)
     x = np.array([[1.0, -0.5], [0.3, 0.8], [0.9, -0.6]])

@@ -228,6 +228,7 @@ def test_arrays_on_the_left_are_spread_over_the_batch(array):
     assert isinstance(np.float64(2) * u, Series)
 
 
+@pytest.mark.slow
 def test_batches_of_different_rank_broadcast_from_the_right():
     # With order 2 and a batch of 3 the axis of orders could be taken for one of the batch.
     wide = Series(jnp.arange(27.0).reshape(3, 3, 3))

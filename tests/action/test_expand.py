@@ -149,6 +149,7 @@ def test_order_sixty_is_finite_in_single_precision():
     assert np.abs(high).max() > 1e38 and np.abs(low[2:] / high[2:] - 1).max() < 1e-2
 
 
+@pytest.mark.slow
 def test_blocks_do_not_change_the_result(monkeypatch):
     params, data = exact.problem(False, n=6)
     whole = [action.expand(params, data, order) for order in (4, 6)]

@@ -38,6 +38,7 @@ def test_a_file_that_calls_the_learning_rate_rate_still_loads(tmp_path):
     assert found == monitor.report() and found.learning_rate == 0.05
 
 
+@pytest.mark.slow
 def test_a_training_that_was_begun_with_rate_is_resumed(blobs, tmp_path):
     options = {"hidden": 4, "learning_rate": 0.01, "batch": 64, "key": jax.random.key(3)}
     path = tmp_path / "fit.npz"

@@ -20,7 +20,7 @@ CALLS = {
     "taylor": lambda loss, params: action.taylor(loss, 1)(params, params)[0],
     "curvature": lambda loss, params: largest_curvature(loss, params, steps=3) and loss(params),
 }
-QUICK = {("ray", "call")}
+QUICK = {("compiled", "call")}
 PAIRS = [
     pair if pair in QUICK else pytest.param(*pair, marks=pytest.mark.slow)
     for pair in itertools.product(CALLS, repeat=2)

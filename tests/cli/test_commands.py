@@ -170,6 +170,7 @@ def test_data_of_ones_own_has_no_subset(neft, tmp_path):
     assert result.exit_code == 2 and "--subset goes with a named set" in result.stderr
 
 
+@pytest.mark.slow
 def test_check_takes_factors_and_the_networks_own_width(neft):
     line = ("check", "--widths", "3,8,2", "--draws", "4")
     assert "Drawn: 3 - 16 - 2." in neft(*line, "--factors", "2").stdout

@@ -69,6 +69,7 @@ def test_blocks_are_critical_elsewhere(neft, tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_the_block_of_a_network_in_a_file(neft, tmp_path):
     line = ("network", "--activation", "relu", "--depth", "5", "--width", "16", "--residual", "--skip", "0.6")
     assert neft(*line, "--out", tmp_path / "net.toml").exit_code == 0

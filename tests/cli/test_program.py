@@ -91,7 +91,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(neft, line, says):
 
 @pytest.mark.parametrize(
     "line",
-    ["activation tahn", "network --widths 0,1", "network --width 8 --widths 8,1", "network --C-b=-1", "show a.json"],
+    [
+        "activation tahn",
+        *(
+            pytest.param(f"network {line}", marks=pytest.mark.slow)
+            for line in ("--widths 0,1", "--width 8 --widths 8,1", "--C-b=-1")
+        ),
+        "show a.json",
+    ],
 )
 def test_the_program_shows_no_traceback(process, line):
     result = process(*line.split())

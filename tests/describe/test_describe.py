@@ -105,6 +105,7 @@ def averaged():
     return describe.averages(["relu", "tanh"], points=5)
 
 
+@pytest.mark.slow
 def test_averages_have_their_closed_forms(averaged):
     np.testing.assert_allclose(averaged.square[0], averaged.K / 2, rtol=1e-12)
     rho = averaged.rho

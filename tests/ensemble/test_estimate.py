@@ -61,6 +61,7 @@ def test_the_first_layer_is_exactly_gaussian_with_a_deterministic_ntk():
     assert found.K.stderr[0] == found.Theta.stderr[0] == found.V.mean[0] == found.A.mean[0] == 0
 
 
+@pytest.mark.slow
 def test_what_kinks_forbid_is_not_there():
     from neft.ensemble._estimate import NAMES, existing
 

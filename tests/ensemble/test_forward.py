@@ -65,6 +65,7 @@ def test_kernels_are_contractions_of_the_jacobian():
             np.testing.assert_allclose(getattr(found, name)[l], exact, rtol=1e-11, atol=1e-13, err_msg=name)
 
 
+@pytest.mark.slow
 def test_differentials_average_over_all_signs_to_the_full_contractions():
     params = draw(NET, jax.random.key(3), np.dtype(float)).params
     x = jnp.asarray(X)

@@ -11,6 +11,7 @@ from neft.width import check
 X = np.array([[1.0, -0.5, 0.8], [0.7, 0.4, 1.2]])
 
 
+@pytest.mark.slow
 def test_a_residual_network_has_estimates_of_its_kernels():
     net = Network(3, [Dense(4), Residual("tanh", Dense(4), skip=0.8), Dense(1)])
     found = estimate(net, X[0], draws=64, key=jax.random.key(0), only=("K", "V", "Theta"))

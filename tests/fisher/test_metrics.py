@@ -151,7 +151,7 @@ OUTPUTS = [
 TWO = [("relu", *out) for out in OUTPUTS] + [("elu", *OUTPUTS[0]), ("tanh", *OUTPUTS[0]), ("sigmoid", *OUTPUTS[4])]
 
 
-@pytest.mark.parametrize(("hidden", "name", "output"), slowly(TWO, [TWO[0], TWO[3], TWO[4]]))
+@pytest.mark.parametrize(("hidden", "name", "output"), slowly(TWO, [TWO[0], TWO[4]]))
 def test_two_layers_are_both_definitions(hidden, name, output):
     with jax.enable_x64(True):
         exact = two_layers_exact(hidden, name, output, X[1])

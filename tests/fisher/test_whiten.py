@@ -21,6 +21,7 @@ def cost(net, square):
     return value
 
 
+@pytest.mark.slow
 def test_a_plain_step_in_whitened_inputs_is_the_natural_step():
     y = RNG.normal(size=(20, 3))
     x = X[:20]

@@ -54,7 +54,7 @@ def test_smooth_activations_agree_with_a_dense_grid_in_the_space_of_a_singular_c
         assert np.abs(found - exact).max() < 1e-8 * np.abs(exact).max(), pattern
 
 
-@pytest.mark.parametrize("name", ["gelu", "relu"])
+@pytest.mark.parametrize("name", ["gelu", pytest.param("relu", marks=pytest.mark.slow)])
 def test_coincident_inputs_reduce_to_pairs_and_single_averages(name):
     K = np.diag([1.0, 0.5]) @ covariance(2, 2, seed=3) @ np.diag([1.0, 0.5])
     fourth, second = products(name, [(0, 0, 0, 0), (0, 0)], K, rtol=1e-6)
@@ -143,6 +143,7 @@ def test_pieces_of_the_integral_change_nothing(name, monkeypatch):
         function.clear_cache()
 
 
+@pytest.mark.slow
 def test_products_that_miss_their_tolerance_say_so():
     K = np.array([[1.0, 0.9999], [0.9999, 1.0]])
     fast = activation(lambda z: jnp.abs(z) * jnp.cos(30 * z), name="fast")

@@ -176,6 +176,7 @@ def test_rates_records_and_widths():
     assert NET.resized(lambda n: 2 * n).widths == (3, 10, 8, 2) and fixed.resized(lambda n: 2 * n).couples
 
 
+@pytest.mark.slow
 def test_a_network_of_given_moments_has_tangent_kernels():
     with jax.enable_x64(True):
         params = jax.tree.map(jnp.asarray, PARAMS)

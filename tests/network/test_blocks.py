@@ -81,6 +81,7 @@ def averaged(f, K1, K2, c):
     return float((w[:, None] * w[None, :] * f(z1, z2)).sum())
 
 
+@pytest.mark.slow
 def test_a_trained_gain_before_an_activation_and_before_weights():
     # By hand: Dense, RMSNorm with a gain, tanh, LayerNorm with gain and bias, Dense.
     C, gain, second, bias, epsilon = 1.3, 0.7, 0.4, 0.3, 0.05
@@ -150,7 +151,7 @@ def test_small_angles_lose_no_digit(angle):
 
 
 @pytest.mark.parametrize("name", ["relu", pytest.param("tanh", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("other", [0, 1])
+@pytest.mark.parametrize("other", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_derivatives_by_every_hyperparameter(name, other):
     net = Network(
         3,

@@ -58,6 +58,7 @@ def test_two_sets_of_inputs_and_rates_of_every_kind(brute):
     )
 
 
+@pytest.mark.slow
 def test_rates_mean_the_same_in_all_of_tangent_and_in_training(brute):
     params, x, rates, J, H, _ = brute
     plain = lambda p, x: NET.apply(p, x)  # noqa: E731

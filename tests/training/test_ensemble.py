@@ -103,6 +103,7 @@ def test_gradient_flow_to_a_time_is_that_of_scipy():
     assert np.abs(found.train - Y).max() > 0.01
 
 
+@pytest.mark.slow
 def test_gradient_flow_to_its_end_is_that_of_scipy(flow):
     np.testing.assert_allclose(flow.train, np.broadcast_to(Y, flow.train.shape), atol=1e-12)
     np.testing.assert_allclose(flow.test[1], outputs(by_hand(1, 60.0), TEST), atol=1e-7)

@@ -20,6 +20,7 @@ def found():
     return training.forecast(net, X, Y, TEST, key=jax.random.key(0), **options)
 
 
+@pytest.mark.slow
 def test_a_forecast_holds_prediction_and_trained_networks(found, tmp_path):
     assert found.mean.shape == found.std.shape == found.apart.shape == (5, 1)
     assert found.trained.test.shape == (6, 5, 1)

@@ -12,6 +12,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "tangent_kernels.md").read_text()
 EQUINOX, FLAX = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_equinox_example_runs(capsys):
     exec(compile(EQUINOX, "tangent_kernels.md", "exec"), {})
     assert capsys.readouterr().out.startswith("(5, 5, 2, 2)")

@@ -35,6 +35,7 @@ def test_cross_entropy_is_what_small_steps_of_euler_extrapolate_to():
     assert np.abs(found.outputs[0, 1] - START[3:]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_draws_on_the_square_loss_are_those_of_the_prediction():
     y, draws = RNG.normal(size=(3, 3)), 1280
     found = training.sample_from_kernels(K, THETA, y, time=1.5, outputs=3, loss="square", draws=draws)

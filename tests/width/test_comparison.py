@@ -101,6 +101,7 @@ def test_one_layer_agrees_and_comparisons_survive_a_file(tmp_path):
     assert neft.load(tmp_path / "found.json") == found
 
 
+@pytest.mark.slow
 def test_what_is_simulated_is_said_everywhere(tmp_path):
     found = check(MLP((3, 128, 2), "tanh", **HYPER), X, draws=4)
     assert found.simulated == ((3, 6, 2),)

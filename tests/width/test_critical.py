@@ -135,6 +135,7 @@ def test_an_activation_that_jumps_is_never_critical():
     assert found.universality == "none" and "jumps" in found.why
 
 
+@pytest.mark.slow
 def test_scaling_the_argument_scales_K():
     silu, swish = critical("silu"), critical(lambda z: jax.nn.silu(2 * z) / 2)
     assert swish.K_star == pytest.approx(silu.K_star / 4, rel=1e-11)
@@ -216,7 +217,9 @@ def _recursion(name, depth):
         return [np.asarray(x) for x in jax.lax.scan(step, start, None, length=depth)[1]]
 
 
-@pytest.mark.parametrize("name", ["tanh", "sin", "elu"])
+@pytest.mark.parametrize(
+    "name", ["tanh", pytest.param("sin", marks=pytest.mark.slow), pytest.param("elu", marks=pytest.mark.slow)]
+)
 def test_the_flow_at_criticality_follows_the_asymptotics(name):
     found = asymptotics(name)
     K, V, chi = _recursion(name, 2000)

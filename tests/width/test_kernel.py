@@ -203,6 +203,7 @@ def test_float32_keeps_its_digits_at_depth_sixteen_also_next_to_the_diagonal():
         assert np.abs(found / exact - 1).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_the_ntk_close_to_the_diagonal_agrees_with_mpmath():
     x, net = _inputs().astype(np.float64), MLP((20, 5, 5, 1), "relu", C_W=2.0)
     K, Theta = kernel(net, x)

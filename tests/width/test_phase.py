@@ -64,6 +64,7 @@ def test_what_grows_faster_than_linearly_diverges(function):
     assert names(phase(function, 0.1, 2.0)) == [["diverging"]]
 
 
+@pytest.mark.slow
 def test_a_map_that_falls_is_followed():
     def bump(z):
         return 8 * z * jnp.exp(-(z**2))

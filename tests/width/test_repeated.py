@@ -367,6 +367,7 @@ def test_what_cannot_be_answered_is_one_sentence(call, words):
     one_sentence(caught.value)
 
 
+@pytest.mark.slow
 def test_advice_has_the_kernels_of_its_network_and_the_growth_of_differences():
     found = advise(Residual(RMSNorm(), "tanh", Dense(8)), 6, 16, inputs=3, q=2.0, C_b=0.2, C_W=1.5)
     assert isinstance(found, BlockAdvice) and found.kind == "given" and found.verdict == "not known"

@@ -53,6 +53,7 @@ def test_pairs_have_the_derivatives_of_the_arcsine_law(rho):
         np.testing.assert_allclose(found[order][0, 1], exact, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_two_inputs_have_the_arcsine_law_of_the_second_layer():
     # K₁₂ of layer 3 is C_W f(c) with f = (2/π) arcsin(c/K), and c fluctuates with V = C_W²(1 - f²) of layer 2.
     x = np.array([[1.0, 0.2], [0.3, 0.8]])
@@ -68,6 +69,7 @@ def test_two_inputs_have_the_arcsine_law_of_the_second_layer():
     )
 
 
+@pytest.mark.slow
 def test_aligned_and_repeated_inputs_are_those_of_one():
     x = np.array([1.0, 0.2])
     net = MLP((2, 8, 8, 8, 1), LATER, C_W=C_W)
@@ -87,6 +89,7 @@ def test_inputs_that_are_nearly_parallel_are_warned_of():
         width.statistics(net, x, only=("V",))
 
 
+@pytest.mark.slow
 def test_the_mean_kernel_of_drawn_steps_is_that_of_theory():
     # Of layer 3, given layer 1: the arcsine law of the kernel that a draw has in layer 2, less what is linear in it.
     x = np.array([[1.0, 0.2], [0.3, 0.8]])

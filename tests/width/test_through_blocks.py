@@ -26,7 +26,9 @@ def stream(act, skip, factor=1):
     return Network(3, [Dense(8 * factor, **HYPER[0]), block, block, act, Dense(2, **HYPER[3])])
 
 
-@pytest.mark.parametrize("act", ["tanh", pytest.param("relu", marks=pytest.mark.slow), jnp.tanh])
+@pytest.mark.parametrize(
+    "act", [pytest.param("tanh", marks=pytest.mark.slow), pytest.param("relu", marks=pytest.mark.slow), jnp.tanh]
+)
 def test_without_a_skip_a_block_is_two_plain_layers(act):
     found = statistics(stream(act, 0.0), X)
     layers = [Dense(8, **HYPER[0])]
@@ -42,6 +44,7 @@ def test_without_a_skip_a_block_is_two_plain_layers(act):
         np.testing.assert_allclose(found.tensors[name], units * value[[0, 2, 4, 5]], rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_block_whose_branch_is_still_scales_what_was_there():
     # z' = γz + b: every H has γ², every dH γ³, every ddH γ⁴, so each tensor of two neurons has γ⁴.
     moving = Residual(Dense(16, **HYPER[1]), "tanh", Dense(8, **HYPER[2]), skip=0.8)
