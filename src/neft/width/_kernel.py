@@ -63,7 +63,7 @@ def kernel(
     x2 = None if x2 is None else _inputs("x2", x2, net)
     with jax.enable_x64(True):
         job = _Job(net, x1, x2, chosen)
-        with opened(out, (2, len(x1), len(job.x2)), chosen, job.identity) as target:
+        with opened(out, (2, len(x1), len(job.x2)), chosen, () if out is None else job.identity) as target:
             job.fill(target)
         return Kernel(*target.result)
 
