@@ -41,7 +41,8 @@ def products(
     act = _activation(activation)
     K = _covariance(K)
     if isinstance(patterns, str) or not isinstance(patterns, Sequence) or not patterns:
-        raise ValueError(f"patterns is {patterns!r}, but must be a list of tuples of derivative orders, not empty.")
+        shown = _check.brief(patterns)
+        raise ValueError(f"patterns is {shown}, but must be a list of tuples of derivative orders, not empty.")
     patterns = [_pattern(act, p) for p in patterns]
     _check.real("rtol", rtol, above=0.0)
     found = almost_everywhere(act, patterns, K, rtol=rtol)

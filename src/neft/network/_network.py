@@ -47,7 +47,7 @@ class Network(eqx.Module):
 
     def __init__(self, inputs: int, blocks: Iterable[Any]) -> None:
         if isinstance(blocks, str | Block) or not isinstance(blocks, Iterable):
-            raise ValueError(f"blocks is {blocks!r}, but must be a list of blocks.")
+            raise ValueError(f"blocks is {_check.brief(blocks)}, but must be a list of blocks.")
         self.inputs = _check.integer("inputs", inputs, at_least=1)
         self.blocks = blocks_of(blocks)
         self.fans()
