@@ -58,7 +58,7 @@ def through_blocks(
     mean = _check.array("mean", mean, shape=(len(theory), len(at)))
     stderr = _check.array("stderr", stderr, shape=mean.shape, at_least=0.0)
     if len(names) != len(theory):
-        raise ValueError(f"names is {names!r}, but must have one entry for each of {len(theory)} curves.")
+        raise ValueError(f"names is {_check.brief(names)}, but must have one entry for each of {len(theory)} curves.")
     size = tuple(_check.array("size", size, shape=(2,), at_least=0.1).tolist())
     figure, axes = panel("", "block", _LETTERS.get(label, label), size=size)
     for i, (name, line, y, error) in enumerate(zip(names, theory, mean, stderr)):
