@@ -14,8 +14,8 @@ from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
-@pytest.mark.parametrize("name", one_of_each(quick=["tanh"]))
-@pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", one_of_each(quick=["tanh", "gelu"]))
+@pytest.mark.parametrize("order", [0, 1])
 def test_pairs_agree_with_50_digits(name, order):
     rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]
     K1, K2, rho, value = (np.array([float(row[key]) for row in rows]) for key in ("K1", "K2", "rho", "value"))
