@@ -52,10 +52,13 @@ class MLP(Network):
         sigma = Nonlinearity(_activation(activation))
         given = dict(zip(HYPER, (C_b, C_W, lambda_b, lambda_W)))
         values = {name: _per_layer(name, value, len(widths) - 1) for name, value in given.items()}
-        blocks = []
-        for l, width in enumerate(widths[1:]):
-            blocks += [sigma] if l else []
-            blocks.append(Dense(width, **{name: value[l] for name, value in values.items()}))
+        blocks, made = [], {}
+        for width, *own in zip(widths[1:], *values.values()):
+            blocks += [sigma] if blocks else []
+            # Equal layers of a deep network are one object.
+            key = (width, *map(id, own))
+            made[key] = made.get(key) or Dense(width, **dict(zip(HYPER, own)))
+            blocks.append(made[key])
         self.inputs, self.blocks = widths[0], tuple(blocks)
         self.sigma = sigma
 
@@ -73,38 +76,36 @@ class MLP(Network):
         """Variances of weights and biases at initialization, in the structure of the parameters."""
         return tuple(block.variances(n) for block, n in zip(self.dense, self.widths))
 
+    @property
     def stacked(self) -> Dense:
         """All dense blocks as one, of width 1, whose hyperparameters are arrays with one entry for each layer."""
-        columns = zip(*(jax.tree.leaves(block) for block in self.dense))
-        return jax.tree.unflatten(jax.tree.structure(Dense(1)), [library_of(*c).asarray(c) for c in columns])
+        columns = (self.C_b, self.C_W, self.lambda_b, self.lambda_W)
+        return jax.tree.unflatten(_ONE, [library_of(*column).asarray(column) for column in columns])
 
     @property
     def C_b(self) -> tuple[Any, ...]:
         """The variance of the biases of each layer."""
-        return self._of_layers("C_b")
+        return _of_layers(self.blocks, "C_b")
 
     @property
     def C_W(self) -> tuple[Any, ...]:
         """The variance of the weights of each layer, times its fan-in."""
-        return self._of_layers("C_W")
+        return _of_layers(self.blocks, "C_W")
 
     @property
     def lambda_b(self) -> tuple[Any, ...]:
         """The learning rate of the biases of each layer."""
-        return self._of_layers("lambda_b")
+        return _of_layers(self.blocks, "lambda_b")
 
     @property
     def lambda_W(self) -> tuple[Any, ...]:
         """The learning rate of the weights of each layer, times its fan-in."""
-        return self._of_layers("lambda_W")
-
-    def _of_layers(self, name: str) -> tuple[Any, ...]:
-        return tuple(getattr(block, name) for block in self.dense)
+        return _of_layers(self.blocks, "lambda_W")
 
     @property
     def widths(self) -> tuple[int, ...]:
         """(n_0, …, n_L)."""
-        return (self.inputs, *(block.width for block in self.dense))
+        return (self.inputs, *_of_layers(self.blocks, "width"))
 
     def replace(self, **changes: Any) -> "MLP":
         """The network with other widths, another activation or other hyperparameters.
@@ -233,3 +234,13 @@ def _per_layer(name: str, value: Any, depth: int) -> tuple[Any, ...]:
             f"{name} is {_check.brief(value)}, but must be one number or one for each of the {depth} layers."
         )
     return tuple(hyperparameter(f"{name} of layer {l + 1}", v) for l, v in enumerate(value))
+
+
+def _of_layers(blocks: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    # Equinox looks whether each attribute is a method, which takes longer than all else in a deep network; and takes a
+    # method for a tree of its own, so this is none.
+    read = object.__getattribute__
+    return tuple(read(block, name) for block in blocks[::2])
+
+
+_ONE = jax.tree.structure(Dense(1))

@@ -16,12 +16,23 @@ from .._progress import track
 from .._public import public
 from .._tilt import tilt_of
 from ..network import Means, Network, Stage
-from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part
+from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part, Way
 from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
 from ._kernel_own import Occurrence, Own, averages, own
 from ._kernel_pairs import Kernel, refuse_jumps
-from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, nearness, products
+from ._kernel_tiles import (
+    Program,
+    by_forms,
+    by_quadrature,
+    by_segments,
+    entering,
+    line,
+    nearness,
+    paired,
+    products,
+    program,
+)
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
@@ -91,6 +102,7 @@ class _Job:
     def __init__(self, net: Network, x1: np.ndarray, x2: np.ndarray | None, dtype: np.dtype) -> None:
         self.net, self.dtype = net, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
+        self.segments = net.segments()
         self.owns = [self._own(x1)] * 2 if x2 is None else [self._own(x) for x in (x1, x2)]
         self.ends = [
             (np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64))
@@ -108,9 +120,12 @@ class _Job:
         self.kinked = any(act.kinks for act in net.activations)
         self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
-        self.segments = net.segments()
-        self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
-        self.counts = _counts(self.segments)
+        self.counts = self.owns[0].counts
+        self.ways = tuple(_way(one.act, plan) for one, plan in zip(self.met, self.plans))
+        self.first = None if self.counts[0] else self._coded(0, 1)
+        if not self.quadrature:
+            every = range(len(self.segments)) if self.expanded else ()
+            self.whole, self.each = self._coded(0, len(self.segments)), [self._coded(i, i + 1) for i in every]
         self.reaches = self._reaches() if self.expanded else ((0, 1.0),)
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
@@ -118,7 +133,8 @@ class _Job:
         terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
         per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
         kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
-        self._inputs, self._oriented, self._ends = kept(self._prepared), kept(self._facing), kept(self._sizes)
+        self._inputs, self._ends = kept(self._prepared), kept(self._sizes)
+        self._values, self._oriented = kept(self._stacked), kept(self._facing)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -127,7 +143,7 @@ class _Job:
 
     def _own(self, x: np.ndarray) -> Own:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-            found = own(self.net, x)
+            found = own(self.segments, x)
         for values, name in ((found.K, "K"), (found.Theta, "Theta")):
             beyond = ~(np.abs(values) < _LARGEST[self.dtype.itemsize])
             if beyond.any():
@@ -137,6 +153,16 @@ class _Job:
                     "the depth or the inputs."
                 )
         return found
+
+    def _coded(self, start: int, stop: int) -> tuple[Program, Any]:
+        # Segments as compiled code sees them, and their numbers, which would be moved anew for each tile.
+        numbers, structure = jax.tree.flatten(self.segments[start:stop])
+        counts = self.counts[start:stop]
+        before = sum(self.counts[:start])
+        side = jax.tree.structure(self._parts(0, np.zeros(1, int), 0)) if not self.expanded else None
+        found = program(structure, counts, self.ways[before : before + sum(counts)], side)
+        plain = all(np.ndim(number) == 0 for number in numbers)
+        return found, jnp.asarray(numbers) if plain else tuple(map(jnp.asarray, numbers))
 
     def _reaches(self) -> tuple[tuple[int, float], ...]:
         # How many terms serve pairs up to which correlation of the first Gaussian stage: with positive coefficients
@@ -196,6 +222,11 @@ class _Job:
         # |x|²/n_0 and the means of x.
         return tuple(jnp.asarray(value[self._where(start, stop)], self.products) for value in self.ends[which])
 
+    def _stacked(self, which: int, start: int, stop: int) -> Any:
+        # What a block of inputs has at all activations, (values, n).
+        found = jax.tree.leaves(self._parts(which, self._where(start, stop), 0))
+        return jnp.asarray(np.stack(found) if found else np.empty((0, self.size), self.dtype))
+
     def _facing(self, which: int, start: int, stop: int, terms: int, column: bool) -> list[Part]:
         # What a block of inputs has at each activation, standing along rows or columns.
         found = self._parts(which, self._where(start, stop), terms)
@@ -214,25 +245,6 @@ class _Job:
             found.append(part)
         return found
 
-    def _averaged(self, one: list[Part], two: list[Part]) -> list[tuple[Any, Any]]:
-        # Segments with the averagers of their activations.
-        averagers = []
-        for occurrence, plan, first, second in zip(self.met, self.plans, one, two):
-            if plan is None:
-                averagers.append(ByQuadrature(occurrence.act, first, second))
-            elif plan:
-                orders = tuple(order for expanded in plan for order in expanded.orders)
-                # Orders stand at the places of σ, σ' and zσ'.
-                orders = orders if len(orders) != 1 else ((2, 1), (2, 1), *orders)
-                averagers.append(BySeries(occurrence.act, orders, first, second))
-            else:
-                averagers.append(ByForm(occurrence.act, first, second))
-        parts = []
-        for segment, count in zip(self.segments if self.quadrature else self.programs, self.counts):
-            parts.append((segment, tuple(averagers[:count])))
-            averagers = averagers[count:]
-        return parts
-
     def _by_program(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
         one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
         gram = products(self._inputs(*one), self._inputs(*two))
@@ -242,25 +254,23 @@ class _Job:
         if self.expanded:
             return self._expanded(np.asarray(gram), near, one, two)
         ends = tuple(self._ends(*side) for side in (one, two))
-        sides = [self._oriented(*side, 0, column) for side, column in ((one, False), (two, True))]
-        made = by_forms(self._averaged(*sides), gram, ends, sharp=self.sharp, dtype=self.dtype)
+        sides = self._values(*one), self._values(*two)
+        made = by_forms(*self.whole, gram, ends, sides, sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
         close = np.flatnonzero((near < _NEAR).any(axis=1)) if exact else ()
         found = [np.array(values) for values in found] if len(close) else found
         for n in close:
             alone = self._parts(0, np.array([row.start + n]), 0)
             others = self._parts(two[0], self._where(*two[1:]), 0)
-            again = line(self._averaged(alone, others), self._inputs(*one)[n], self._inputs(*two))
+            again = line(*self.whole, alone, others, self._inputs(*one)[n], self._inputs(*two))
             for values, better in zip(found, again):
                 values[n] = np.asarray(better)[real[1]]
         return found
 
     def _nearness(self, gram: Any, one: Any, two: Any, own: bool) -> np.ndarray:
         # 1 - |ρ| at the first Gaussian stage.
-        first = None if self.counts[0] else self.programs[0]
-        near = np.asarray(nearness(first, gram, self._ends(*one), self._ends(*two)))[
-            : one[2] - one[1], : two[2] - two[1]
-        ]
+        found = nearness(self.first, gram, self._ends(*one), self._ends(*two))
+        near = np.asarray(found)[: one[2] - one[1], : two[2] - two[1]]
         if own:
             near = near.copy()
             # These are done by themselves.
@@ -293,7 +303,7 @@ class _Job:
         (q1, m1), (q2, m2) = self.ends[0], self.ends[which]
         ends = (value.astype(self.dtype) for value in (q1[row], q2[column], m1[row], m2[column]))
         stage = entering(gram.astype(self.dtype, copy=False), *ends)
-        return [np.asarray(values) for values in by_segments(self._averaged(*sides), stage)]
+        return [np.asarray(values) for values in by_segments(self.each, *sides, stage)]
 
     def _by_quadrature(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
         x1, x2 = self.x1[row].astype(np.float64), self.x2[column].astype(np.float64)
@@ -307,7 +317,7 @@ class _Job:
         for which, part, shape in ((0, row, (-1, 1)), (0 if self.symmetric else 1, column, (1, -1))):
             found = self._parts(which, np.arange(part.start, part.stop), 0)
             sides.append(jax.tree.map(lambda value, shape=shape: value.reshape(shape).astype(float), found))
-        made = by_quadrature(self._averaged(*sides), stage)
+        made = by_quadrature(paired(self.segments, self.counts, self.ways, *sides), stage)
         return [values.astype(self.dtype) for values in made]
 
 
@@ -333,28 +343,14 @@ def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
     return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)
 
 
-def _counts(parts: Any) -> list[int]:
-    # How many activations each segment asks for.
-    class Counting:
-        count = 0
-
-        def pair(self, activation, stage):
-            Counting.count += 1
-            return Means(stage.K1, stage.K2, stage.c, stage.c, stage.gap)
-
-        def mean(self, activation, stage):
-            return stage.K1, stage.K2
-
-        def tilted(self, activation, stage):
-            return stage.c
-
-    one, counts = np.ones(1), []
-    stage = Stage.itself(one, one, mean1=0 * one, mean2=0 * one, kind="input")
-    for segment in parts:
-        Counting.count = 0
-        stage = segment.kernel(stage, Counting())
-        counts.append(Counting.count)
-    return counts
+def _way(act: Any, plan: tuple[Expansion, ...] | None) -> Way:
+    if plan is None:
+        return Way(ByQuadrature, act)
+    orders = tuple(order for expanded in plan for order in expanded.orders)
+    if not orders:
+        return Way(ByForm, act)
+    # Orders stand at the places of σ, σ' and zσ'.
+    return Way(BySeries, act, orders if len(orders) != 1 else ((2, 1), (2, 1), *orders))
 
 
 class _Bound:

@@ -43,6 +43,18 @@ class Averager(Protocol):
         ...
 
 
+class Way(NamedTuple):
+    """How an activation is averaged, without the inputs: one of the three engines, and the orders of its terms."""
+
+    engine: Any
+    act: Activation
+    orders: tuple[tuple[int, int], ...] = ()
+
+    def between(self, one: Part, two: Part) -> Averager:
+        """The averages between two sides."""
+        return self.engine(self.act, one, two, *((self.orders,) if self.orders else ()))
+
+
 class ByForm(eqx.Module):
     """In closed form."""
 
@@ -71,9 +83,9 @@ class BySeries(eqx.Module):
     """
 
     act: Activation = eqx.field(static=True)
-    orders: tuple[tuple[int, int], ...] = eqx.field(static=True)
     one: Part
     two: Part
+    orders: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
     def pair(self, stage: Stage) -> Means:
         """See `Averager`."""

@@ -1,6 +1,8 @@
 """What each input has by itself on its way through a network: variances, and averages at every activation it meets."""
 
+import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,48 +16,116 @@ from .._closed import Pair, form_of
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
 from .._tilt import tilt_of
-from ..network import Means, Network, Stage
+from ..network import Means, Stage
 from ._kernel_expansion import over
 
 _OWN = 1e-12  # tolerance of averages of a user's own function
 
 
-class Occurrence(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Occurrence:
     """An activation in a network, and N inputs that meet it: their variances, ⟨σ²⟩, and ⟨σ⟩ if anything asks for it.
 
     `tilted` says whether anything asks for averages of zσ'.
     """
 
-    act: Activation
-    K: np.ndarray
-    square: np.ndarray
-    mean: np.ndarray | None = None
-    tilted: bool = False
+    act: Activation = dataclasses.field(metadata={"static": True})
+    K: Any
+    square: Any
+    mean: Any = None
+    tilted: bool = dataclasses.field(default=False, metadata={"static": True})
 
 
 class Own(NamedTuple):
-    """K and Θ of each input after every block at the top that holds weights, (L, N), and the activations on the way."""
+    """K and Θ of each input after every block at the top that holds weights, (L, N), and the activations on the way.
+
+    `counts` says how many of them each segment has.
+    """
 
     K: np.ndarray
     Theta: np.ndarray
     occurrences: tuple[Occurrence, ...]
+    counts: tuple[int, ...]
 
 
-def own(net: Network, x: np.ndarray) -> Own:
-    """The recursion of one input, for many inputs (N, n_0) at once."""
+def own(segments: Sequence[Any], x: np.ndarray) -> Own:
+    """The recursion of one input, for many inputs (N, n_0) at once, through the segments of a network."""
     q = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
     mean = x.mean(1, dtype=np.float64)
-    engine = _Recorder()
+    step = _recorded
+    if all(_closed(jax.tree.structure(segment)) for segment in segments):
+        # Padded, so that compiled code is found again.
+        q, mean = (np.pad(value, (0, (1 << (len(x) - 1).bit_length()) - len(x)), mode="edge") for value in (q, mean))
+        step = _compiled
     stage = Stage.itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
-    Ks, Thetas = [], []
-    for segment in net.segments():
-        stage = segment.kernel(stage, engine)
+    Ks, Thetas, seen, counts = [], [], [], []
+    for segment in segments:
+        stage, met = step(segment, stage)
+        seen += met
+        counts.append(len(met))
         if segment.weighs:
-            Ks.append(np.asarray(stage.c))
-            Thetas.append(np.asarray(stage.mean_theta))
+            Ks.append(stage.c)
+            Thetas.append(stage.mean_theta)
     # What comes after the last weights belongs to the output.
-    Ks[-1], Thetas[-1] = np.asarray(stage.c), np.asarray(stage.mean_theta)
-    return Own(np.stack(Ks), np.stack(Thetas), tuple(engine.seen))
+    Ks[-1], Thetas[-1] = stage.c, stage.mean_theta
+    K, Theta = (np.stack([np.asarray(value)[: len(x)] for value in values]) for values in (Ks, Thetas))
+    return Own(K, Theta, tuple(jax.tree.map(lambda value: np.asarray(value)[: len(x)], seen)), tuple(counts))
+
+
+def _recorded(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
+    engine = _Recorder()
+    return segment.kernel(stage, engine), engine.seen
+
+
+@functools.lru_cache(maxsize=1024)
+def _closed(structure: Any) -> bool:
+    # Whether all that a segment asks for has a closed form; whatever its numbers are.
+    segment = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    one, engine, taken = np.ones(1), _Closed(), False
+    for kind in ("input", "gaussian"):
+        stage = Stage.itself(one, one, mean1=0 * one, mean2=0 * one, kind=kind)
+        try:
+            segment.kernel(stage, engine)
+            taken = True
+        except ValueError:  # one of the two may be no place for it
+            continue
+    return taken and engine.closed
+
+
+class _Closed:
+    # Finds out whether closed forms serve.
+    closed = True
+
+    def pair(self, activation: Activation, stage: Stage) -> Means:
+        self.closed &= form_of(activation) is not None
+        return Means(stage.K1, stage.K1, stage.K1, stage.K1, 0 * stage.K1)
+
+    def mean(self, activation: Activation, stage: Stage) -> tuple[Any, Any]:
+        self.closed = False
+        return stage.K1, stage.K1
+
+    def tilted(self, activation: Activation, stage: Stage) -> Any:
+        self.closed = False
+        return stage.K1
+
+
+@jax.jit
+def _compiled(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
+    # Nothing is lost by compiling it, and a NumPy call for each operation would take longer than small tiles.
+    met = []
+
+    class Engine:
+        @staticmethod
+        def pair(activation: Activation, stage: Stage) -> Means:
+            form = form_of(activation)
+            assert form is not None
+            one = Pair.one(stage.K1, jnp.sqrt(stage.K1))
+            square, slope = form.value(one), form.derivative(one)
+            met.append(Occurrence(activation, stage.K1, square))
+            return Means(square, square, square, slope, jnp.zeros_like(square))
+
+    return segment.kernel(stage, Engine()), met
 
 
 class _Recorder:
@@ -82,7 +152,7 @@ class _Recorder:
 
     def _note(self, stage: Stage, **what: Any) -> None:
         i = next(i for i, place in enumerate(self._places) if place is stage)
-        self.seen[i] = self.seen[i]._replace(**what)
+        self.seen[i] = dataclasses.replace(self.seen[i], **what)
 
 
 def averages(act: Activation, K: np.ndarray, *, means: bool = False, slopes: bool = True) -> np.ndarray:
@@ -97,11 +167,11 @@ def _averages(act: Activation, K: np.ndarray, *, means: bool, slopes: bool) -> n
         return own_moments(act, _powers(means, slopes), K, rtol=_OWN, what=f"an average of {act.name}")
     # Padded, so that compiled code is found again.
     padded = np.pad(K, (0, (1 << (len(K) - 1).bit_length()) - len(K)), mode="edge")
-    return np.asarray(_compiled(act, jnp.asarray(padded), means, slopes))[:, : len(K)]
+    return np.asarray(_one_by_one(act, jnp.asarray(padded), means, slopes))[:, : len(K)]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2, 3))
-def _compiled(act: Activation, K: Array, means: bool, slopes: bool) -> Array:
+def _one_by_one(act: Activation, K: Array, means: bool, slopes: bool) -> Array:
     form = form_of(act)
     if form is not None and not means:
         return jnp.stack([average(Pair.one(K, jnp.sqrt(K))) for average in (form.value, form.derivative)[: 1 + slopes]])

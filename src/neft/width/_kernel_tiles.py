@@ -11,11 +11,45 @@ from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
 from ..network import Stage, along
-from ._kernel_engines import InOrder
+from ._kernel_engines import InOrder, Part, Way
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
 
 Parts = Sequence[tuple[Any, Any]]  # segments of a network, each with the averagers of its activations
+
+
+class Program:
+    """Segments of a network without their numbers, and how the activations in them are averaged.
+
+    Equal ones are one object, made by `program`, so that asking whether code is compiled takes no time.
+    """
+
+    def __init__(self, structure: Any, counts: tuple[int, ...], ways: tuple[Way, ...], side: Any) -> None:
+        self._structure, self._counts, self.ways, self._side = structure, counts, ways, side
+
+    def side(self, values: Any) -> list[Part]:
+        """What one side has at the activations, from its values in a row."""
+        return jax.tree.unflatten(self._side, list(values))
+
+    def parts(self, numbers: Any, one: Sequence[Part], two: Sequence[Part]) -> Parts:
+        """The segments with these numbers, each with the averages between two sides of its activations."""
+        return paired(jax.tree.unflatten(self._structure, list(numbers)), self._counts, self.ways, one, two)
+
+
+# Found again, so that compiled code is.
+program = functools.lru_cache(maxsize=1024)(Program)
+
+
+def paired(
+    segments: Sequence[Any], counts: Sequence[int], ways: Sequence[Way], one: Sequence[Part], two: Sequence[Part]
+) -> Parts:
+    """Segments, each with the averagers of its activations, of which `counts` says how many they are."""
+    averagers = [way.between(*sides) for way, *sides in zip(ways, one, two, strict=True)]
+    parts = []
+    for segment, count in zip(segments, counts, strict=True):
+        parts.append((segment, tuple(averagers[:count])))
+        averagers = averagers[count:]
+    return parts
 
 
 @jax.jit
@@ -29,54 +63,50 @@ def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
     return Stage.between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
 
 
-@jax.jit
-def nearness(first: Any, gram: Array, ends1: tuple[Any, Any], ends2: tuple[Any, Any]) -> Array:
-    """1 - |ρ| of a block of pairs after the first segment, or of the inputs without one."""
-    (K1, mean1), (K2, mean2) = ends1, ends2
+def nearness(first: tuple[Program, Any] | None, gram: Array, ends1: tuple[Any, Any], ends2: tuple[Any, Any]) -> Array:
+    """1 - |ρ| of a block of pairs after the first segment, a program with its numbers, or of the inputs without one."""
+    return _nearness(*(first or (None, ())), gram, *ends1, *ends2)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _nearness(
+    first: Program | None, numbers: Any, gram: Array, K1: Array, mean1: Array, K2: Array, mean2: Array
+) -> Array:
     stage = entering(gram, K1[:, None], K2[None, :], mean1[:, None], mean2[None, :])
     if first is not None:
-        stage = first.kernel(stage, InOrder(()))
+        ((segment, _),) = first.parts(_cast(numbers, gram.dtype), (), ())
+        stage = segment.kernel(stage, InOrder(()))
     rho = stage.c / positive(root(stage.K1) * root(stage.K2))
     return at_least_zero(1 - abs(rho)).astype(gram.dtype)
 
 
-@functools.partial(jax.jit, static_argnames=("sharp", "dtype"))
-def by_forms(parts: Parts, gram: Array, ends: tuple[Any, Any], *, sharp: bool, dtype: Any) -> tuple[Array, Array]:
+@functools.partial(jax.jit, static_argnums=0, static_argnames=("sharp", "dtype"))
+def by_forms(
+    program: Program, numbers: Any, gram: Array, ends: Any, sides: tuple[Array, Array], *, sharp: bool, dtype: Any
+) -> tuple[Array, Array]:
     """K and Θ of the outputs for a block of pairs (n1, n2) of these products x₁·x₂/n_0, all averages in closed form.
 
-    `ends` hold (|x|²/n_0, mean of x) of both sides. The products' own dtype serves the correlations of the inputs,
-    `dtype` what follows. The number of rows is a multiple of those that go together, or smaller. `sharp` carries
-    √(K1 K2) - c along, which costs time and is wanted where the averages change quickly near ρ = ±1.
+    `ends` hold (|x|²/n_0, mean of x) of both sides, `sides` what they have at the activations, (values, n1) and
+    (values, n2). The products' own dtype serves the correlations of the inputs, `dtype` what follows. The number of
+    rows is a multiple of those that go together, or smaller. `sharp` carries √(K1 K2) - c along, which costs time and
+    is wanted where the averages change quickly near ρ = ±1.
     """
     rows = min(_ROWS, gram.shape[0])
+    K2, mean2 = (value[None, :] for value in ends[1])
+    two = program.side(sides[1][:, None, :])
 
     def cut(value):
         return value.reshape(len(value) // rows, rows, *value.shape[1:])
 
-    def of_rows(averagers):
-        # What belongs to rows is cut into strips; columns and hyperparameters stay whole.
-        return [cut(leaf) for averager in averagers for leaf in jax.tree.leaves(averager.one)]
-
     def strip(inputs):
-        gram, K1, mean1, rows_of_parts = inputs
-        again = [(segment, _with_rows(averagers, leaves)) for (segment, averagers), leaves in zip(parts, rows_of_parts)]
-        K2, mean2 = (value[None, :] for value in ends[1])
+        gram, K1, mean1, one = inputs
+        parts = program.parts(numbers, program.side(one.T[:, :, None]), two)
         stage = entering(gram, K1[:, None], K2, mean1[:, None], mean2)
-        stage = _flow(again, stage, sharp=sharp, dtype=dtype)
+        stage = _flow(parts, stage, sharp=sharp, dtype=dtype)
         return stage.c, stage.mean_theta
 
-    K1, mean1 = ends[0]
-    K, Theta = lax.map(strip, (cut(gram), cut(K1), cut(mean1), [of_rows(averagers) for _, averagers in parts]))
+    K, Theta = lax.map(strip, tuple(map(cut, (gram, *ends[0], sides[0].T))))
     return K.reshape(gram.shape), Theta.reshape(gram.shape)
-
-
-def _with_rows(averagers: Any, leaves: list[Array]) -> Any:
-    leaves, found = list(leaves), []
-    for averager in averagers:
-        old, structure = jax.tree.flatten(averager.one)
-        mine = [leaves.pop(0) for _ in old]
-        found.append(type(averager)(averager.act, jax.tree.unflatten(structure, mine), averager.two))
-    return tuple(found)
 
 
 def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
@@ -89,73 +119,51 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
         # Beyond the first weights nothing with a kink is opposite but for rounding, so √(K1 K2) + c has its digits.
         return found.replace(total=at_least_zero(root(found.K1) * root(found.K2) + found.c))
 
-    def cast(stage):
-        return jax.tree.map(lambda leaf: leaf.astype(dtype), stage)
-
     first, *later = parts
     if first[1]:  # the first block of weights has activations inside
-        return along(parts, cast(stage), step)
-    return along(later, cast(step(*first, stage)), step, first=False)
+        return along(_cast(parts, dtype), _cast(stage, dtype), step)
+    first = _cast(first, stage.c.dtype)
+    return along(_cast(later, dtype), _cast(step(*first, stage), dtype), step, first=False)
 
 
-@jax.jit
-def line(parts: Parts, x: Array, others: Array) -> tuple[Array, Array]:
+def _cast(tree: Any, dtype: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def line(program: Program, numbers: Any, one: Any, two: Any, x: Array, others: Array) -> tuple[Array, Array]:
     """K and Θ of one input x paired with others, with correlations from differences of inputs.
 
     Products of inputs leave 1 - |ρ| an error of rounding, of which a kink sees the root.
     """
+    parts = program.parts(numbers, one, two)
     stage = _flow(parts, Stage.of_inputs(x[None, :], others), sharp=True, dtype=x.dtype)
     return stage.c, stage.mean_theta
 
 
-def by_segments(parts: Parts, stage: Stage) -> tuple[Any, Any]:
-    """K and Θ of the outputs, a segment at a time.
+def by_segments(programs: Sequence[tuple[Program, Any]], one: Any, two: Any, stage: Stage) -> tuple[Any, Any]:
+    """K and Θ of the outputs, a segment at a time, each a program with its numbers.
 
     A call a segment, because the compiler vectorizes sums over terms only where no loop is around them, and equal
     segments are one program.
     """
-    values = (stage.K1, stage.K2, stage.c, stage.Theta, stage.mean1, stage.mean2, stage.gain)
-    kind, mixed = stage.kind, stage.mixed
-    for segment, averagers in parts:
-        *values, kind, mixed = _unpacked(*_segment(segment, averagers, tuple(values), kind, mixed))
-    return values[2], values[3] if values[6] is None else values[3] + values[6] * values[2]
+    for program, numbers in programs:
+        count = len(program.ways)
+        sides, one, two = (one[:count], two[:count]), one[count:], two[count:]
+        stage = _segment(program, numbers, *sides, _bare(stage))
+    return stage.c, stage.mean_theta
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
-def _segment(segment: Any, averagers: Any, values: tuple, kind: Any, mixed: bool) -> Any:
-    K1, K2, c, Theta, mean1, mean2, gain = values
-    stage = Stage.between(K1, K2, c, Theta, mean1=mean1, mean2=mean2, gain=gain, kind=kind, mixed=mixed)
-    found = segment.kernel(stage, InOrder(averagers))
-    return (
-        _Static(found.kind),
-        _Static(found.mixed),
-        (
-            found.K1,
-            found.K2,
-            found.c,
-            found.Theta,
-            found.mean1,
-            found.mean2,
-            found.gain,
-        ),
-    )
+def _bare(stage: Stage) -> Stage:
+    # Without what is made again from the rest, which would only be carried around.
+    return stage.replace(gap=None, total=None, before=None, activation=None, fresh=False)
 
 
-@jax.tree_util.register_static
-class _Static:
-    # A fact about the program that goes through its outputs.
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-
-def _unpacked(kind: _Static, mixed: _Static, values: tuple) -> tuple:
-    return (*values, kind.value, mixed.value)
+@functools.partial(jax.jit, static_argnums=0)
+def _segment(program: Program, numbers: Any, one: Any, two: Any, bare: Stage) -> Stage:
+    ((segment, averagers),) = program.parts(_cast(numbers, bare.c.dtype), one, two)
+    whole = Stage.between(bare.K1, bare.K2, bare.c, bare.Theta)
+    return _bare(segment.kernel(bare.replace(gap=whole.gap, total=whole.total), InOrder(averagers)))
 
 
 def by_quadrature(parts: Parts, stage: Stage) -> tuple[np.ndarray, np.ndarray]:

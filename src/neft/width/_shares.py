@@ -42,7 +42,7 @@ def equal_shares(net: Network, x: Any) -> MLP:
     q = float(x @ x / net.widths[0])
     if q == 0:
         raise ValueError("x is 0, but must not be: no rate gives the weights of the first layer a share of its NTK.")
-    square, chi = (np.asarray(values) for values in _compiled(net.activation)(jnp.asarray(q), net.stacked()))
+    square, chi = (np.asarray(values) for values in _compiled(net.activation)(jnp.asarray(q), net.stacked))
     for l in range(1, net.depth):
         if not (np.isfinite([chi[l], square[l]]).all() and min(chi[l], square[l]) > 0):
             raise ValueError(

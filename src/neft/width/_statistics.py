@@ -176,7 +176,7 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
     q = float(x @ x / net.widths[0])
     if not net.activation.named:
         return _of_own_function(net, q)
-    tensors = _compiled(net.activation)(jnp.asarray(q), jnp.asarray(_ratios(net)), net.stacked())
+    tensors = _compiled(net.activation)(jnp.asarray(q), jnp.asarray(_ratios(net)), net.stacked)
     found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
     check_flow(found)
     return found
