@@ -219,8 +219,9 @@ def _reason(error: Exception) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Result):
         return value.to_dict()
-    if hasattr(value, "to_dict"):
-        return _plain(value.to_dict())
+    if hasattr(type(value), "to_dict"):
+        # Of its class, because Equinox walks through a whole network to hand out one of its methods.
+        return _plain(type(value).to_dict(value))
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -116,7 +116,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
         reason=_reason((net.activation,)),
         made=Made.by(
             "neft.width.statistics",
-            specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
+            specification={"net": net, "x": x} | ({} if only is None else {"only": sorted(asked)}),
             tolerances={"rtol": rtol},
         ),
     )
@@ -145,7 +145,7 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
         reason=reason,
         made=Made.by(
             "neft.width.statistics",
-            specification={"net": net.to_dict(), "x": x} | ({} if only is None else {"only": sorted(asked)}),
+            specification={"net": net, "x": x} | ({} if only is None else {"only": sorted(asked)}),
             tolerances={"rtol": rtol},
         ),
     )
