@@ -35,11 +35,13 @@ _INNER = np.linalg.solve(
 def own(function: Callable, name: Any, kinks: Any) -> Activation:
     """The activation of a function, with its parity, scale invariance, kinks and singularity as far as they show."""
     if not isinstance(name, str) or not name:
-        raise ValueError(f"name is {name!r}, but must be a text for what the activation is called.")
+        raise ValueError(f"name is {_check.brief(name)}, but must be a text for what the activation is called.")
     try:
         declared = tuple(kinks)
     except TypeError:
-        raise ValueError(f"kinks is {kinks!r}, but must list positions or triples (position, order, jump).") from None
+        raise ValueError(
+            f"kinks is {_check.brief(kinks)}, but must list positions or triples (position, order, jump)."
+        ) from None
     try:
         hash(function)
     except TypeError:  # such as an Equinox module that holds arrays
@@ -197,7 +199,9 @@ def _declared(name: str, kink: Any) -> float | Kink:
     if np.ndim(kink) == 0:
         return _check.real("position of a kink", kink)
     if np.ndim(kink) != 1 or len(kink) != 3:
-        raise ValueError(f"kinks of {name!r} hold {kink!r}, but must be positions or (position, order, jump).")
+        raise ValueError(
+            f"kinks of {name!r} hold {_check.brief(kink)}, but must be positions or (position, order, jump)."
+        )
     order = _check.integer("order of a kink", kink[1], at_least=0, at_most=3)
     return Kink(_check.real("position of a kink", kink[0]), order, _check.real("jump of a kink", kink[2]))
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _check
+
 _WHOLE = 24
 """Arrays of so many entries are printed whole, larger ones by their ends."""
 
@@ -246,5 +248,7 @@ def to_frame(of: Any, rows: str | None) -> Any:
     elif rows in names:
         chosen = found[names.index(rows)]
     else:
-        raise ValueError(f"rows is {rows!r}, but must be one of {', '.join(names) or 'none: it has no arrays'}.")
+        raise ValueError(
+            f"rows is {_check.brief(rows)}, but must be one of {', '.join(names) or 'none: it has no arrays'}."
+        )
     return pandas.DataFrame(chosen.columns, index=pandas.Index(chosen.index, name=chosen.axis or None))

@@ -50,7 +50,7 @@ class Measurement:
             raise ValueError("summary is empty, but must be a sentence that says what was measured.")
         if (self.verdict == "corrected") != (self.correction is not None):
             raise ValueError(
-                f"verdict is {self.verdict!r} and correction is {self.correction!r}, "
+                f"verdict is {_check.brief(self.verdict)} and correction is {self.correction!r}, "
                 "but a correction goes with the verdict 'corrected' and only with it."
             )
         object.__setattr__(self, "values", {str(name): _number(name, value) for name, value in self.values.items()})

@@ -34,7 +34,7 @@ class Registry:
 
         def register(test: Test) -> Test:
             if id in self._claims:
-                raise ValueError(f"id is {id!r}, but a claim of that id is registered already.")
+                raise ValueError(f"id is {_check.brief(id)}, but a claim of that id is registered already.")
             self._claims[id] = Claim(id=id, source=source, equation=equation, statement=statement, test=test)
             return test
 
@@ -68,7 +68,7 @@ class Registry:
         unknown = sorted(wanted - self._claims.keys())
         if unknown:
             known = _check.closest(unknown[0], self._claims) if self._claims else ": the ledger is empty"
-            raise ValueError(f"no claim has the id {unknown[0]!r}{known}.")
+            raise ValueError(f"no claim has the id {_check.brief(unknown[0])}{known}.")
         return tuple(self._claims[id] for id in sorted(wanted))
 
 

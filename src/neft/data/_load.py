@@ -97,12 +97,12 @@ def _floating(dtype: Any) -> np.dtype:
                 return allowed
         except TypeError:
             break
-    raise ValueError(f"dtype is {dtype!r}, but must be float32 or float64.")
+    raise ValueError(f"dtype is {_check.brief(dtype)}, but must be float32 or float64.")
 
 
 def _origin(source: Any, full: bool | None) -> Source:
     if full is not None and not isinstance(full, bool):
-        raise ValueError(f"full is {full!r}, but must be True, False or None.")
+        raise ValueError(f"full is {_check.brief(full)}, but must be True, False or None.")
     if isinstance(source, str) and source in _named.KNOWN:
         return _named.find(source, full)
     if isinstance(source, (str, os.PathLike)):
@@ -127,7 +127,7 @@ def _path(source: str | os.PathLike[str]) -> Source:
     if isinstance(source, str) and path.name == source and not path.suffix:
         names = ", ".join(_named.KNOWN)
         raise ValueError(
-            f"source is {source!r}, but must be one of {names}, a path that exists, or a pair (x, y)"
+            f"source is {_check.brief(source)}, but must be one of {names}, a path that exists, or a pair (x, y)"
             f"{_check.closest(source, _named.KNOWN)}."
         )
     raise ValueError(f"source is {str(path)!r}, but no such file or folder exists.")
@@ -143,10 +143,14 @@ def _asarray(name: str, values: Any) -> np.ndarray:
 def _split(origin: Source, split: str) -> str:
     if origin.splits() != (WHOLE,):
         if isinstance(origin, Npz) and split not in origin.splits():
-            raise ValueError(f"split is {split!r}, but {str(origin.path)!r} has no x_{split} and y_{split}.")
+            raise ValueError(
+                f"split is {_check.brief(split)}, but {str(origin.path)!r} has no x_{split} and y_{split}."
+            )
         return split
     if split != SPLITS[0]:
-        raise ValueError(f"split is {split!r}, but this data has no splits (only x and y): leave split out.")
+        raise ValueError(
+            f"split is {_check.brief(split)}, but this data has no splits (only x and y): leave split out."
+        )
     return WHOLE
 
 

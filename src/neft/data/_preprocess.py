@@ -26,7 +26,7 @@ def parse(text: str) -> tuple[Step, ...]:
     ['pool(49)', 'global']
     """
     if not isinstance(text, str):
-        raise ValueError(f"preprocess is {text!r}, but must be text, such as 'unit' or 'pool(49)+global'.")
+        raise ValueError(f"preprocess is {_check.brief(text)}, but must be text, such as 'unit' or 'pool(49)+global'.")
     steps: list[Step] = []
     for piece in (piece.strip() for piece in text.split("+")):
         if pool := _POOL.fullmatch(piece):

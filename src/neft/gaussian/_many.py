@@ -68,12 +68,13 @@ def _covariance(K: Any) -> np.ndarray:
 
 def _pattern(act: Activation, pattern: DerivativeOrders) -> DerivativeOrders:
     if not isinstance(pattern, Sequence) or not 1 <= len(pattern) <= 4:
-        raise ValueError(f"patterns hold {pattern!r}, but each must have one to four derivative orders.")
+        raise ValueError(f"patterns hold {_check.brief(pattern)}, but each must have one to four derivative orders.")
     orders = tuple(_check.integer("each order in patterns", n, at_least=0, at_most=3) for n in pattern)
     for kink in act.kinks:
         if max(orders) > kink.order:
             raise ValueError(
-                f"patterns hold {pattern!r}, but derivative {kink.order} of {act.name} jumps at {kink.position:g}, "
+                f"patterns hold {_check.brief(pattern)}, "
+                f"but derivative {kink.order} of {act.name} jumps at {kink.position:g}, "
                 f"so orders must be at most {kink.order}."
             )
     return orders

@@ -48,7 +48,9 @@ def expect(
     """
     K = _check.array("K", K, at_least=0.0)
     if not isinstance(kinks, Sequence | np.ndarray):
-        raise ValueError(f"kinks is {kinks!r}, but must be a sequence of positions, such as ({kinks!r},).")
+        raise ValueError(
+            f"kinks is {_check.brief(kinks)}, but must be a sequence of positions, such as ({_check.brief(kinks)},)."
+        )
     positions = [_check.real("position of a kink", k.position if isinstance(k, Kink) else k) for k in kinks]
     _check.real("rtol", rtol, above=0.0)
     try:
@@ -113,5 +115,5 @@ def moment(
 
 def _checked_powers(powers: Any) -> Powers:
     if not isinstance(powers, Powers):
-        raise ValueError(f"powers is {powers!r}, but must be Powers(s=…, s1=…, s2=…, s3=…, z=…).")
+        raise ValueError(f"powers is {_check.brief(powers)}, but must be Powers(s=…, s1=…, s2=…, s3=…, z=…).")
     return Powers(*(_check.integer(f"powers.{name}", n, at_least=0) for name, n in zip(Powers._fields, powers)))

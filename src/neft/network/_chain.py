@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .. import _check
 from .._activation import Activation
 from ._block import Averages, Block, Visit
 from ._nonlinearity import Nonlinearity
@@ -21,7 +22,9 @@ def blocks_of(given: Iterable[Any]) -> tuple[Block, ...]:
         if isinstance(one, type) and issubclass(one, Block):
             raise ValueError(f"a block is the class {one.__name__}, but must be one of its objects: {one.__name__}(…).")
         if not isinstance(one, Block | Activation | str) and not callable(one):
-            raise ValueError(f"a block is {one!r}, but must be a block, or the name or function of an activation.")
+            raise ValueError(
+                f"a block is {_check.brief(one)}, but must be a block, or the name or function of an activation."
+            )
         block = one if isinstance(one, Block) else Nonlinearity(one)
         if found and isinstance(block, Nonlinearity) and isinstance(found[-1], Nonlinearity):
             block = Nonlinearity(*found.pop().parts, *block.parts)  # type: ignore[attr-defined]

@@ -244,7 +244,7 @@ class Network(eqx.Module):
         if missing:
             raise ValueError(f"the record of a network lacks {', '.join(missing)}.")
         if not isinstance(record["blocks"], list):
-            raise ValueError(f"blocks is {record['blocks']!r}, but must be a list of blocks.")
+            raise ValueError(f"blocks is {_check.brief(record['blocks'])}, but must be a list of blocks.")
         return cls(record["inputs"], [part for block in record["blocks"] for part in _made(block)])
 
     def __repr__(self) -> str:
@@ -307,7 +307,9 @@ def _made(record: Any) -> list[Any]:
     if isinstance(record, str):
         return [record]
     if not isinstance(record, Mapping) or "type" not in record:
-        raise ValueError(f"a block is {record!r}, but must be a record with a type or the name of an activation.")
+        raise ValueError(
+            f"a block is {_check.brief(record)}, but must be a record with a type or the name of an activation."
+        )
     record = dict(record)
     kind = record.pop("type")
     if not record.pop("named", True):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from .. import _check
 from .._public import public
 from ..sweep.results import Experiments, Headlines
 from ._style import look, panel, styled
@@ -18,7 +19,9 @@ def learning_curves(found: Experiments, architecture: str) -> Figure:
     """
     shown = [one for one in found.best if one.architecture == architecture]
     if not shown:
-        raise ValueError(f"architecture is {architecture!r}, but must be one of {', '.join(found.architectures)}.")
+        raise ValueError(
+            f"architecture is {_check.brief(architecture)}, but must be one of {', '.join(found.architectures)}."
+        )
     figure = Figure(figsize=(8.4, 6.0), layout="constrained")
     grid = figure.subplots(2, 2, sharey="col")
     figure.suptitle(f"{found.data}, hidden layers {architecture}", fontsize=10)

@@ -100,7 +100,7 @@ class Specification(Result):
         for table, grid in (("grid", self.grid), *(("cases", case) for case in self.cases)):
             for name, values in grid.items():
                 if not isinstance(values, list):
-                    raise ValueError(f"{name} in {table} is {values!r}, but must be a list of values.")
+                    raise ValueError(f"{name} in {table} is {_check.brief(values)}, but must be a list of values.")
                 if not values:
                     raise ValueError(f"{name} in {table} is an empty list, but must hold at least one value.")
         defaults = {n: v for n, v in keywords.items() if n not in varied and v is not inspect.Parameter.empty}
@@ -166,4 +166,6 @@ def _plain(value: Any, name: str = "a value") -> Any:
         return [_plain(inner, name) for inner in value]
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise ValueError(f"{name} is {value!r}, but must be a text, a finite number, true, false, or a list of these.")
+    raise ValueError(
+        f"{name} is {_check.brief(value)}, but must be a text, a finite number, true, false, or a list of these."
+    )

@@ -149,7 +149,7 @@ def _dtype(x: Any, dtype: Any) -> np.dtype:
     if dtype is None:
         return np.dtype(np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64)
     if str(np.dtype(dtype)) not in _TOLERANCES:
-        raise ValueError(f"dtype is {dtype!r}, but must be float32 or float64.")
+        raise ValueError(f"dtype is {_check.brief(dtype)}, but must be float32 or float64.")
     return np.dtype(dtype)
 
 

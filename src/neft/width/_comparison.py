@@ -161,7 +161,9 @@ def check(
 def _chosen(net: Network, factors: Any, own_width: bool) -> tuple[float, ...]:
     if own_width:
         if factors is not None:
-            raise ValueError(f"factors is {factors!r}, but own_width draws the network as it is, so give one of them.")
+            raise ValueError(
+                f"factors is {_check.brief(factors)}, but own_width draws the network as it is, so give one of them."
+            )
         return (1.0,)
     if factors is None:
         return _factors(net)

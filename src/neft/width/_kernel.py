@@ -303,7 +303,7 @@ class _Job:
         (q1, m1), (q2, m2) = self.ends[0], self.ends[which]
         ends = (value.astype(self.dtype) for value in (q1[row], q2[column], m1[row], m2[column]))
         stage = entering(gram.astype(self.dtype, copy=False), *ends)
-        return [np.asarray(values) for values in by_segments(self.each, *sides, stage)]
+        return [np.asarray(values) for values in by_segments(self.each, sides[0], sides[1], stage)]
 
     def _by_quadrature(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
         x1, x2 = self.x1[row].astype(np.float64), self.x2[column].astype(np.float64)

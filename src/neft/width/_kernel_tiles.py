@@ -122,8 +122,8 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
     first, *later = parts
     if first[1]:  # the first block of weights has activations inside
         return along(_cast(parts, dtype), _cast(stage, dtype), step)
-    first = _cast(first, stage.c.dtype)
-    return along(_cast(later, dtype), _cast(step(*first, stage), dtype), step, first=False)
+    segment, averagers = _cast(first, stage.c.dtype)
+    return along(_cast(later, dtype), _cast(step(segment, averagers, stage), dtype), step, first=False)
 
 
 def _cast(tree: Any, dtype: Any) -> Any:

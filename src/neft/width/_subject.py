@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
 from ..network import Block, Network, in_words, only_activation, repeated
@@ -31,7 +32,7 @@ def subject(given: Repeated, dense: int | None = None) -> Subject:
     if not isinstance(given, Block | Network | list | tuple):
         if dense is not None:
             raise ValueError(
-                f"dense is {dense!r}, but names a dense block of a repeated block, and no block was given."
+                f"dense is {_check.brief(dense)}, but names a dense block of a repeated block, and no block was given."
             )
         act = _activation(given)  # type: ignore[arg-type]
         return Subject(act.name, act, None, None, {"activation": act.to_dict()})
