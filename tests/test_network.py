@@ -135,7 +135,7 @@ def test_without_variance_parameters_vanish():
     assert not any(leaf.any() for leaf in jax.tree.leaves(MLP((3, 2), C_b=0, C_W=0).init(jax.random.key(0))))
 
 
-@pytest.mark.parametrize("widths", [(3, 2), (3, 5, 2), (4, 1, 6, 3, 1)])
+@pytest.mark.parametrize("widths", [(3, 2), (3, 5, 2), pytest.param((4, 1, 6, 3, 1), marks=pytest.mark.slow)])
 def test_outputs_are_those_of_the_equations(double, widths):
     net = MLP(widths=widths)
     params = random_parameters(net)

@@ -72,3 +72,13 @@ def numeric(argument: str, value: Any) -> Array:
     if not jnp.issubdtype(found.dtype, jnp.number) or jnp.issubdtype(found.dtype, jnp.complexfloating):
         raise ValueError(f"{argument} is {_check.brief(value)}, but must be an array of real numbers.")
     return jnp.asarray(found)
+
+
+def floating(argument: str, value: Any) -> Array:
+    """What `numeric` gives, where whole numbers become floating ones.
+
+    >>> floating("q", 2).dtype.name
+    'float32'
+    """
+    found = numeric(argument, value)
+    return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(jnp.result_type(float))

@@ -27,6 +27,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_calls_with_sixty_four_bits_on_and_off_do_not_disturb_each_other(first, second):
     params, (z, m) = exact.problem(False)

@@ -22,6 +22,7 @@ def test_advise_tells_of_other_points_and_where_to_start(neft):
     assert "Inputs of mean square 1.70879 start at K* = 3.56155." in text
 
 
+@pytest.mark.slow
 def test_advise_as_json_and_as_files(neft, tmp_path):
     line = ("advise", "relu", "--depth", "3", "--width", "32", "--json", "--plot", tmp_path / "a.png", "--out")
     record = json.loads(neft(*line, tmp_path / "a.npz").stdout)
@@ -55,6 +56,7 @@ def test_advise_in_another_parameterization(neft, tmp_path):
     assert isinstance(found, Parameterization) and found.multiplier_W[-1] == 1 / 16
 
 
+@pytest.mark.slow
 def test_show_draws_an_advice_from_a_file(neft, tmp_path):
     printed = neft("advise", "tanh", "--out", tmp_path / "a.json", "--plot", tmp_path / "first.svg").stdout
     assert neft("show", tmp_path / "a.json", "--plot", tmp_path / "again.svg").stdout == printed

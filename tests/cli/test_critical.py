@@ -33,6 +33,7 @@ def test_phase_prints_shares_and_samples(neft):
     assert ["0.5", "1.5", "ordered", "2", "0.75", "0.75", "3.47606", "3.47606"] in rows
 
 
+@pytest.mark.slow
 def test_phase_as_json_and_as_files(neft, tmp_path):
     line = ("phase", "tanh", "--points", "4", "--json", "--plot", tmp_path / "a.png", "--out", tmp_path / "a.npz")
     record = json.loads(neft(*line).stdout)
@@ -41,6 +42,7 @@ def test_phase_as_json_and_as_files(neft, tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_show_draws_criticality_from_a_file(neft, tmp_path):
     printed = neft("critical", "tanh", "--out", tmp_path / "a.json", "--plot", tmp_path / "first.svg").stdout
     assert isinstance(load(tmp_path / "a.json"), Criticality)

@@ -90,7 +90,7 @@ def assert_whole(folder):
             assert isinstance(neft.load(file), neft.Result)
 
 
-@pytest.mark.parametrize("when", [0, 0.05, 0.5, pytest.param(2.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("when", [0, *(pytest.param(when, marks=pytest.mark.slow) for when in (0.05, 0.5, 2.5))])
 def test_one_sentence_and_no_file_from_the_first_moment_on(tmp_path, when):
     code, out, err = interrupted(tmp_path, REPORT, when, presses=2)
     assert (code, out, err) == (130, "", SAID) and not list((tmp_path / "here").iterdir())

@@ -68,6 +68,7 @@ def test_drawn_outputs_have_the_predicted_variance(sampled):
     assert drawn.z_score == pytest.approx((drawn.variance - drawn.K) / drawn.stderr)
 
 
+@pytest.mark.slow
 def test_drawn_outputs_of_blocks_have_the_predicted_variance():
     # Leaving out the skip, the branch or the last weights' 1.5 changes K by 14 standard errors or more.
     branch = neft.RMSNorm(), "relu", neft.Dense(64, C_W=2.0)

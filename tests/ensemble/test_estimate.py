@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import one_sentence
+from helpers import one_of_each, one_sentence
 
 import neft
 from neft import MLP
@@ -17,6 +17,7 @@ def cheap(draws, key, **options):
     return estimate(NET, X, draws=draws, key=jax.random.key(key), only=SEVEN, **options)
 
 
+@pytest.mark.slow
 def test_estimates_are_reproducible_and_extend_each_other():
     short, again, long = (cheap(draws, 2) for draws in (200, 200, 400))
     assert short == again
@@ -126,7 +127,10 @@ def test_tensors_of_several_inputs_have_their_symmetries():
         np.testing.assert_allclose(mean.transpose(0, *(a + 1 for a in axes)), mean, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("widths", [(3, 1), (3, 1, 1), pytest.param((1, 1, 3, 1, 1), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "widths",
+    one_of_each([(3, 1), (3, 1, 1), (1, 1, 3, 1, 1)], quick=[(3, 1)]),
+)
 def test_one_layer_and_layers_of_one_neuron_are_no_special_case(widths):
     found = estimate(
         MLP(widths, "tanh", C_W=(1.0,) * (len(widths) - 2) + (0.0,)), X[: widths[0]], draws=4, key=jax.random.key(0)

@@ -246,6 +246,7 @@ NORM = BatchNorm(lambda_gain=1.0, lambda_bias=1.0)
 NORMALIZED = Network(5, [Dense(4), "relu", NORM, Dense(4), "relu", NORM, Dense(3)])
 
 
+@pytest.mark.slow
 def test_batch_normalization_parameters_take_plain_gradient_steps():
     with jax.enable_x64(True):
         params = glorot(NORMALIZED, jax.random.key(1), dtype=jnp.float64)
@@ -280,6 +281,7 @@ def begun(key):
     return jax.jit(lambda key: glorot(SKIPPED, key, dtype=jnp.float64))(key)
 
 
+@pytest.mark.slow
 def test_captures_of_a_residual_network_are_its_dense_blocks():
     # A gradient by weights is the sum over inputs of the gradient by preactivations and the layer's input: so both are
     # in the right place, which is that of the parameters.

@@ -54,6 +54,7 @@ def test_smooth_activations_agree_with_a_dense_grid_in_the_space_of_a_singular_c
         assert np.abs(found - exact).max() < 1e-8 * np.abs(exact).max(), pattern
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gelu", pytest.param("relu", marks=pytest.mark.slow)])
 def test_coincident_inputs_reduce_to_pairs_and_single_averages(name):
     K = np.diag([1.0, 0.5]) @ covariance(2, 2, seed=3) @ np.diag([1.0, 0.5])

@@ -126,6 +126,7 @@ def test_an_average_that_misses_its_tolerance_says_so():
     assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_a_root_that_nobody_declared_is_resolved():
     exact = 0.0
     for side in (-1, 1):  # u^0.3 is a polynomial weight of Gauss-Jacobi's, here by a change of variables

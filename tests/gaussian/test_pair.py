@@ -15,7 +15,7 @@ CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
 @pytest.mark.parametrize("name", one_of_each(quick=["tanh", "gelu"]))
-@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_pairs_agree_with_50_digits(name, order):
     rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]
     K1, K2, rho, value = (np.array([float(row[key]) for row in rows]) for key in ("K1", "K2", "rho", "value"))
@@ -58,6 +58,7 @@ def test_kernels_and_lists_of_pairs_are_the_same_numbers(name):
     assert np.linalg.eigvalsh(kernel)[0] > -1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each(["tanh", "softplus", "gelu", "sin", "hard_tanh"], quick=["hard_tanh"]))
 def test_the_derivative_in_the_covariance_is_the_average_of_derivatives(name):
     # Price's theorem, which none of the code for tanh, softplus and hard tanh uses.

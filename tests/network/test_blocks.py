@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from helpers import one_sentence
+from helpers import one_of_each, one_sentence
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, activation
@@ -54,7 +54,7 @@ def test_outputs_are_those_of_the_equations():
     )
 
 
-@pytest.mark.parametrize("name", [*list(NETWORKS)[:2], *OTHERS])
+@pytest.mark.parametrize("name", one_of_each([*list(NETWORKS)[:2], *OTHERS], quick=list(NETWORKS)[:1]))
 def test_all_engines_agree(name):
     # Tiles, quadrature with moments of gaussian, and single pairs share no average but that of closed forms.
     net = NETWORKS[name]
@@ -124,7 +124,7 @@ def test_a_product_of_stages_keeps_its_digits():
         assert found.gap == pytest.approx(float(wanted), rel=1e-7, abs=0) and 0 < float(wanted) < 1e-12
 
 
-@pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-8])
+@pytest.mark.parametrize("angle", one_of_each([1e-3, 1e-5, 1e-8], quick=[1e-5]))
 def test_small_angles_lose_no_digit(angle):
     # z' = γz + Wσ(z/√K) of relu, in 40 digits.
     net = Network(2, [Dense(4, C_W=2.0), Residual(RMSNorm(epsilon=0.0), "relu", Dense(4), skip=0.8), "relu", Dense(1)])

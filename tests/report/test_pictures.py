@@ -43,6 +43,7 @@ def test_the_network_stands_on_its_phase_diagram():
     assert "<image" not in plot.svg(figure, salt="a")
 
 
+@pytest.mark.slow
 def test_rivals_are_means_over_seeds():
     from neft import data
 

@@ -24,6 +24,7 @@ def test_the_flax_example_runs(capsys):
     assert capsys.readouterr().out.startswith("(5, 5, 2, 2)")
 
 
+@pytest.mark.slow
 def test_rounding_in_single_precision_does_not_count_as_asymmetry():
     matrices = [0.3 * jax.random.normal(key, (16, 16)) for key in jax.random.split(jax.random.key(2), 3)]
     x = jax.random.normal(jax.random.key(1), (40, 16))

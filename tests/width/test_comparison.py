@@ -61,6 +61,7 @@ def test_hyperparameters_may_differ_from_layer_to_layer():
     assert check(net, X, draws=10_000, factors=(1,), key=jax.random.key(3)).agrees
 
 
+@pytest.mark.slow
 def test_a_wrong_theory_is_found_out(monkeypatch):
     from neft.width import _comparison
 

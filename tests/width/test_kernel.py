@@ -157,6 +157,7 @@ def _agrees(name, pairs):
         assert Theta[i, j] == pytest.approx(tangent, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_pair_agrees_with_quadrature_in_mpmath():
     _agrees("silu", [(0, 1)])
 
@@ -276,7 +277,7 @@ def test_gradients_are_finite_everywhere_and_right_where_they_exist(name):
     np.testing.assert_allclose(pairs[part], np.stack([K[0], Theta[0]], axis=1)[part], rtol=tolerance, atol=1e-12)
 
 
-@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("on", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_pair_has_the_type_of_its_inputs_with_sixty_four_bits_on_or_off(on):
     net, x = MLP(widths=(3, 8, 2), activation="silu", C_b=0.2), np.array([[0.5, -1.0, 2.0], [1.0, 0.3, 0.7]])
     wanted = kernel(net, x).Theta[0, 1]

@@ -169,6 +169,7 @@ def test_three_layers_agree_with_simulation(name, inputs, draws):
     _agrees_and_is_resolved(found, (1, 2))
 
 
+@pytest.mark.slow
 def test_only_computes_what_is_asked_and_agrees(tanh):
     some = statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[:2], only=("F", "K1"))
     assert list(some.tensors) == ["F", "K1"]

@@ -67,6 +67,14 @@ def test_derivatives_in_k_agree_with_differences_for_every_kind_of_kink(name):
 
 
 @pytest.mark.slow
+def test_whole_numbers_flow_as_floating_ones():
+    ones = np.ones(3)
+    whole, real = (flow(activation("tanh"), q, ones[1:], Rates(0 * ones, ones, ones, ones)) for q in (2, 2.0))
+    np.testing.assert_array_equal(whole.V, real.V)
+    assert float(real.V[-1]) > 0
+
+
+@pytest.mark.slow
 def test_the_flow_is_a_pure_function_that_jits_vmaps_and_differentiates():
     act, L = activation("silu"), 5
 

@@ -22,6 +22,7 @@ def iterated(name, C_b, C_W, steps):
     return K
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each(["tanh", "elu", "gelu"], ["tanh"]))
 def test_the_fixed_point_is_where_the_flow_goes(name):
     C_b, C_W = np.array([0.05, 0.4, 1.0]), np.array([0.5, 1.2, 1.6])

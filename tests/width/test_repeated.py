@@ -147,6 +147,7 @@ def test_a_step_with_one_activation_is_that_of_the_activation():
     assert critical(MLP((3, 8, 8, 1), "gelu", C_W=(1, 2, 3))).points == plain.points
 
 
+@pytest.mark.slow
 def test_a_skip_scales_the_plain_points():
     plain, found = critical("gelu").points, critical(Residual("gelu", Dense(64), skip=0.7)).points
     assert [(p.universality, p.stability) for p in found] == [(p.universality, p.stability) for p in plain]
@@ -155,6 +156,7 @@ def test_a_skip_scales_the_plain_points():
         assert one.K_star == pytest.approx(other.K_star, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_common_point_of_two_matrices_is_a_fixed_point_with_both_susceptibilities_one():
     found = critical(Residual(Dense(8), "gelu", Dense(4), skip=0.7))
     assert (found.universality, found.stability) == ("half-stable", "above")

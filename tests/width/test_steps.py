@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from helpers import one_of_each
 from scipy.special import erfc
 
 from neft import MLP, activation, width
@@ -36,7 +37,7 @@ def test_one_input_has_the_derivatives_of_the_normal_distribution():
     assert abs(found.K1[-1]) > 0.01
 
 
-@pytest.mark.parametrize("rho", [0.4, -0.97, 0.9999])
+@pytest.mark.parametrize("rho", one_of_each([0.4, -0.97, 0.9999], quick=[0.4]))
 def test_pairs_have_the_derivatives_of_the_arcsine_law(rho):
     a, b = 1.3, 0.8
     c = rho * math.sqrt(a * b)
@@ -79,6 +80,7 @@ def test_aligned_and_repeated_inputs_are_those_of_one():
     np.testing.assert_array_equal(found[:, 0], found[:, 2])
 
 
+@pytest.mark.slow
 def test_inputs_that_are_nearly_parallel_are_warned_of():
     x = np.array([[1.0, 0.0], [1.0, 1e-3]])
     net = MLP((2, 8, 8, 1), SIGN)

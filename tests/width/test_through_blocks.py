@@ -26,6 +26,7 @@ def stream(act, skip, factor=1):
     return Network(3, [Dense(8 * factor, **HYPER[0]), block, block, act, Dense(2, **HYPER[3])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act", [pytest.param("tanh", marks=pytest.mark.slow), pytest.param("relu", marks=pytest.mark.slow), jnp.tanh]
 )

@@ -1,6 +1,7 @@
 """Several optimizers on one task."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ CLOCKS = {"epochs": "epoch", "cpu_seconds": "CPU time of the steps / s"}
 def rivals(found: Mapping[str, Sequence[Curves]], *, clock: str = "epochs") -> Figure:
     """The training cost of each optimizer, mean over its seeds with two standard errors, against one of `CLOCKS`."""
     label = CLOCKS[_check.one_of("clock", clock, tuple(CLOCKS))]
-    if not found or not all(curves and all(isinstance(one, Curves) for one in curves) for curves in found.values()):
+    if not found or not all(map(_is_list_of_curves, found.values())):
         raise ValueError(f"found is {_check.brief(found)}, but must hold a list of curves for each optimizer.")
     figure, axes = panel("", label, "training cost / nats")
     low, high = np.inf, -np.inf
@@ -34,3 +35,7 @@ def rivals(found: Mapping[str, Sequence[Curves]], *, clock: str = "epochs") -> F
     axes.set_ylim(low - margin, high + 2 * margin)
     axes.legend(fontsize=8)
     return figure
+
+
+def _is_list_of_curves(value: Any) -> bool:
+    return isinstance(value, Sequence) and bool(value) and all(isinstance(one, Curves) for one in value)

@@ -92,6 +92,8 @@ def output_distribution(density: Density | float, outputs: Float[np.ndarray, "dr
         z, gaussian, both = density.z, density.gaussian, [density.gaussian, density.density]
     else:
         K = _check.real("density", density, above=0.0)
+        if K > 1e300:
+            raise ValueError(f"density is {K:g}, but must be at most 1e300 as a variance.")
         z = 5 * np.sqrt(K) * np.linspace(-1, 1, 401)
         gaussian = np.exp(-(z**2) / (2 * K)) / np.sqrt(2 * np.pi * K)
         both = [gaussian]

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._activation import Activation
-from .._promote import numeric
+from .._promote import floating
 from .._public import public
 from ..network import Block, Dense, Linear, Means, Nonlinearity, Stage
 from ._known import no_average, stepped
@@ -163,8 +163,8 @@ def flow(activation: Activation, q: Scalar, ratios: Float[Array, " steps"], rate
         ratios: n_l/n_{l-1} for the steps from layer l = 1..L-1 to l+1; the first one counts as 0.
         rates: arrays with one entry per layer.
     """
-    q, ratios = numeric("q", q), numeric("ratios", ratios)
-    rates = Rates(*(numeric(f"{name} of rates", value) for name, value in rates._asdict().items()))
+    q, ratios = floating("q", q), floating("ratios", ratios)
+    rates = Rates(*(floating(f"{name} of rates", value) for name, value in rates._asdict().items()))
     if q.ndim or ratios.ndim != 1 or any(value.shape != (len(ratios) + 1,) for value in rates):
         shapes = ", ".join(str(value.shape) for value in rates)
         raise ValueError(
