@@ -33,7 +33,7 @@ def test_a_result_without_a_picture_is_refused():
 
 
 def test_curves_that_are_none_and_variances_that_overflow_are_refused():
-    with pytest.raises(ValueError, match="found is .*, but must hold a list of curves"):
+    with pytest.raises(ValueError, match=r"found is .*, but must hold a list of curves"):
         plot.rivals({"sgd": 3})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="density is 1e\\+308, but must be at most 1e300"):
         plot.output_distribution(1e308, np.zeros((2, 1)))
