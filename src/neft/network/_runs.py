@@ -33,15 +33,18 @@ class Segment(eqx.Module):
 
 
 def segments(blocks: Sequence[Block]) -> list[Segment]:
-    """The blocks cut after each one that holds weights."""
+    """The blocks cut after each one that holds weights; where blocks are the same objects, segments are."""
+    made: dict[tuple[int, ...], Segment] = {}
     found: list[Segment] = []
     current: list[Block] = []
-    for block in blocks:
-        current.append(_sizeless(block))
-        if block.weighs:
-            found.append(Segment(tuple(current)))
+    for i, block in enumerate(blocks, start=1):
+        current.append(block)
+        if block.weighs or i == len(blocks):
+            same = tuple(map(id, current))
+            made[same] = made.get(same) or Segment(tuple(map(_sizeless, current)))
+            found.append(made[same])
             current = []
-    return [*found, Segment(tuple(current))] if current else found
+    return found
 
 
 def _sizeless(block: Block) -> Block:

@@ -103,11 +103,8 @@ class _Job:
         self.net, self.dtype = net, dtype
         self.x1, self.x2, self.symmetric = x1, x1 if x2 is None else x2, x2 is None
         self.segments = net.segments()
-        self.owns = [self._own(x1)] * 2 if x2 is None else [self._own(x) for x in (x1, x2)]
-        self.ends = [
-            (np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64))
-            for x in (self.x1, self.x2)
-        ]
+        self.ends = [_ends(x1)] * 2 if x2 is None else [_ends(x) for x in (x1, x2)]
+        self.owns = [self._own(*self.ends[0])] * 2 if x2 is None else [self._own(*ends) for ends in self.ends]
         self.met = [_both(*pair) for pair in zip(*(one.occurrences for one in self.owns))]
         self.tolerance = 1e-8 if dtype == np.float32 else 1e-12
         self.plans = [_plan(one, self.tolerance) for one in self.met]
@@ -122,7 +119,9 @@ class _Job:
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
         self.counts = self.owns[0].counts
         self.ways = tuple(_way(one.act, plan) for one, plan in zip(self.met, self.plans))
-        self.first = None if self.counts[0] else self._coded(0, 1)
+        self.exact = self.kinked and dtype == np.float64
+        wanted = (self.exact or self.expanded) and not self.counts[0]
+        self.first = self._coded(0, 1) if wanted else None
         if not self.quadrature:
             every = range(len(self.segments)) if self.expanded else ()
             self.whole, self.each = self._coded(0, len(self.segments)), [self._coded(i, i + 1) for i in every]
@@ -141,9 +140,9 @@ class _Job:
         """What makes this kernel this one and no other."""
         return (self.net.to_dict(), self.x1, None if self.symmetric else self.x2)
 
-    def _own(self, x: np.ndarray) -> Own:
+    def _own(self, q: np.ndarray, mean: np.ndarray) -> Own:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in words
-            found = own(self.segments, x)
+            found = own(self.segments, q, mean)
         for values, name in ((found.K, "K"), (found.Theta, "Theta")):
             beyond = ~(np.abs(values) < _LARGEST[self.dtype.itemsize])
             if beyond.any():
@@ -249,15 +248,14 @@ class _Job:
         one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
         gram = products(self._inputs(*one), self._inputs(*two))
         real = slice(row.stop - row.start), slice(column.stop - column.start)
-        exact = self.kinked and self.dtype == np.float64
-        near = self._nearness(gram, one, two, own) if exact or self.expanded else np.empty((0, 0))
+        near = self._nearness(gram, one, two, own) if self.exact or self.expanded else np.empty((0, 0))
         if self.expanded:
             return self._expanded(np.asarray(gram), near, one, two)
         ends = tuple(self._ends(*side) for side in (one, two))
         sides = self._values(*one), self._values(*two)
         made = by_forms(*self.whole, gram, ends, sides, sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
-        close = np.flatnonzero((near < _NEAR).any(axis=1)) if exact else ()
+        close = np.flatnonzero((near < _NEAR).any(axis=1)) if self.exact else ()
         found = [np.array(values) for values in found] if len(close) else found
         for n in close:
             alone = self._parts(0, np.array([row.start + n]), 0)
@@ -319,6 +317,11 @@ class _Job:
             sides.append(jax.tree.map(lambda value, shape=shape: value.reshape(shape).astype(float), found))
         made = by_quadrature(paired(self.segments, self.counts, self.ways, *sides), stage)
         return [values.astype(self.dtype) for values in made]
+
+
+def _ends(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    # |x|²/n_0 and the mean of each input.
+    return np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64)
 
 
 _STARTS = np.append(np.linspace(0.02, 0.98, 49), [0.99, 0.995, 0.998, 0.999, 1.0])

@@ -49,14 +49,13 @@ class Own(NamedTuple):
     counts: tuple[int, ...]
 
 
-def own(segments: Sequence[Any], x: np.ndarray) -> Own:
-    """The recursion of one input, for many inputs (N, n_0) at once, through the segments of a network."""
-    q = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
-    mean = x.mean(1, dtype=np.float64)
+def own(segments: Sequence[Any], q: np.ndarray, mean: np.ndarray) -> Own:
+    """The recursion of one input, for inputs of mean squares q (N,) and these means, through segments of a network."""
+    count = len(q)
     step = _recorded
     if all(_closed(jax.tree.structure(segment)) for segment in segments):
         # Padded, so that compiled code is found again.
-        q, mean = (np.pad(value, (0, (1 << (len(x) - 1).bit_length()) - len(x)), mode="edge") for value in (q, mean))
+        q, mean = (np.pad(value, (0, (1 << (count - 1).bit_length()) - count), mode="edge") for value in (q, mean))
         step = _compiled
     stage = Stage.itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
     Ks, Thetas, seen, counts = [], [], [], []
@@ -69,8 +68,8 @@ def own(segments: Sequence[Any], x: np.ndarray) -> Own:
             Thetas.append(stage.mean_theta)
     # What comes after the last weights belongs to the output.
     Ks[-1], Thetas[-1] = stage.c, stage.mean_theta
-    K, Theta = (np.stack([np.asarray(value)[: len(x)] for value in values]) for values in (Ks, Thetas))
-    return Own(K, Theta, tuple(jax.tree.map(lambda value: np.asarray(value)[: len(x)], seen)), tuple(counts))
+    K, Theta = (np.stack([np.asarray(value)[:count] for value in values]) for values in (Ks, Thetas))
+    return Own(K, Theta, tuple(jax.tree.map(lambda value: np.asarray(value)[:count], seen)), tuple(counts))
 
 
 def _recorded(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
