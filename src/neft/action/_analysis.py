@@ -147,6 +147,7 @@ def analyse(
     >>> analyse(theta, (np.eye(2), [0, 1]), order=2).expansion.terms["UW"].value
     -0.25
     """
+    order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
     fit = params if isinstance(params, Fit) else None
     theta = fit.params if fit is not None else params
     bound = radius(theta, data, activation=activation)
