@@ -217,6 +217,8 @@ def _reason(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) is float:  # most values by far, so it comes first
+        return value if math.isfinite(value) else str(value)
     if isinstance(value, Result):
         return value.to_dict()
     if hasattr(type(value), "to_dict"):
