@@ -80,7 +80,11 @@ def _nearness(
     return at_least_zero(1 - abs(rho)).astype(gram.dtype)
 
 
-@functools.partial(jax.jit, static_argnums=0, static_argnames=("sharp", "dtype"))
+# Long sums and products of whole rows are what wide registers are for; where there are none nothing changes.
+_WIDE = {"xla_cpu_prefer_vector_width": 512}
+
+
+@functools.partial(jax.jit, static_argnums=0, static_argnames=("sharp", "dtype"), compiler_options=_WIDE)
 def by_forms(
     program: Program, numbers: Any, gram: Array, ends: Any, sides: tuple[Array, Array], *, sharp: bool, dtype: Any
 ) -> tuple[Array, Array]:
