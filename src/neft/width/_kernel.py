@@ -21,6 +21,7 @@ from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
 from ._kernel_own import Occurrence, Own, averages, own
 from ._kernel_pairs import Kernel, refuse_jumps
+from ._kernel_positions import OnPositions
 from ._kernel_tiles import by_forms, by_quadrature, by_segments, entering, line, nearness, products
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
@@ -62,7 +63,7 @@ def kernel(
     x1 = _inputs("x1", x1, net)
     x2 = None if x2 is None else _inputs("x2", x2, net)
     with jax.enable_x64(True):
-        job = _Job(net, x1, x2, chosen)
+        job = (OnPositions if net.positions else _Job)(net, x1, x2, chosen)
         with opened(out, (2, len(x1), len(job.x2)), chosen, () if out is None else job.identity) as target:
             job.fill(target)
         return Kernel(*target.result)
@@ -77,7 +78,7 @@ def _dtype(dtype: Any, *inputs: Any) -> np.dtype:
 
 def _inputs(name: str, x: Any, net: Network) -> np.ndarray:
     kept = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
-    x = _check.array(name, x, ndim=2, dtype=kept)
+    x = _check.array(name, net.flat(x), ndim=2, dtype=kept)
     if x.shape[1] != net.inputs:
         raise ValueError(f"{name} has {x.shape[1]} columns, but must have {net.inputs}, the inputs of the network.")
     if not len(x):
