@@ -95,6 +95,13 @@ class Network(eqx.Module):
         nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, Block) and node.mixes)
         return any(isinstance(node, Block) for node in nodes)
 
+    def refuse_positions(self, what: str) -> None:
+        """For what is known of vectors only."""
+        if self.positions:
+            raise ValueError(
+                f"net is {_check.brief(self)}, whose inputs have positions, but {what} are known for vectors only."
+            )
+
     def flat(self, x: Any) -> Any:
         """Inputs (…, H, W, C) as (…, n_0); whatever has another shape as it is.
 
@@ -102,7 +109,10 @@ class Network(eqx.Module):
         >>> net.flat(np.ones((5, 4, 4, 1))).shape
         (5, 16)
         """
-        if not self.positions or np.shape(x)[-len(self.shape) :] != self.shape:
+        try:
+            if not self.positions or np.shape(x)[-len(self.shape) :] != self.shape:
+                return x
+        except ValueError:  # a list of lists of different lengths, of which others say what is wrong
             return x
         return (x if hasattr(x, "reshape") else np.asarray(x)).reshape(*np.shape(x)[: -len(self.shape)], self.inputs)
 
@@ -273,10 +283,7 @@ class Network(eqx.Module):
 
         Without `slopes` Θ is not that of the network: where σ itself jumps it has none.
         """
-        if self.positions:
-            raise ValueError(
-                f"net is {_check.brief(self)}, but statistics of every block are known without positions only."
-            )
+        self.refuse_positions("statistics of every block")
         return infinite_width(self.blocks, x, slopes)
 
     def to_dict(self) -> dict[str, Any]:
