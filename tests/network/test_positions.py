@@ -43,7 +43,7 @@ def test_a_convolution_is_a_sum_over_its_window():
 
 def test_inputs_are_images_or_the_same_as_vectors():
     net = net_of_all()
-    assert (net.inputs, net.shape, net.positions, net.outputs) == (60, (6, 5, 2), (6, 5), 2)
+    assert (net.inputs, net.input_shape, net.positions, net.outputs) == (60, (6, 5, 2), (6, 5), 2)
     params, x = (
         jax.jit(net.init)(jax.random.key(1)),
         np.random.default_rng(0).normal(size=(3, 6, 5, 2)).astype(np.float32),

@@ -14,13 +14,13 @@ from .. import _check
 from .._promote import cast, to_rank
 from ._block import Averages, Block, Linear, hyperparameter
 from ._dense import HYPER, Layer, deviation
-from ._positions import windowed
-from ._stage import Stage, scaled, shifted
+from ._positions import biased, windowed
+from ._stage import Stage, scaled
 from ._windows import PADDINGS, Padding, Window, sizes
 
 
 class Conv(Block):
-    """b + Σ_q W_q s(p + q) at every position p, in one or two dimensions (docs/theory/blocks, eqs. 31-33).
+    """b + Σ_q W_q s(p + q) at every position p, in one or two dimensions (docs/theory/blocks, eqs. 38-39).
 
     Var b = C_b and Var W = C_W/fan-in with rates λ_b and λ_W/fan-in; the fan-in is the number of channels times that of
     places in the window, also at the edges. The number of channels is what is infinite in kernels.
@@ -111,7 +111,7 @@ class Conv(Block):
         places = self._places
         C_b, lambda_b, C_W, lambda_W = (cast(getattr(self, name), stage.c) for name in _ORDER)
         Theta = lambda_b + Linear(C_W / places, lambda_W / places).theta(stage.c, stage.Theta)
-        return shifted(scaled(stage, C_W / places, Theta), C_b, Theta)
+        return biased(scaled(stage, C_W / places, Theta), C_b)
 
     def resized(self, change: Callable[[int], int]) -> "Conv":
         """With another number of channels."""

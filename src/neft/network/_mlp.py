@@ -56,7 +56,7 @@ class MLP(Network):
         for l, width in enumerate(widths[1:]):
             blocks += [sigma] if l else []
             blocks.append(Dense(width, **{name: value[l] for name, value in values.items()}))
-        self.inputs, self.shape, self.blocks = widths[0], widths[:1], tuple(blocks)
+        self.inputs, self.input_shape, self.blocks = widths[0], widths[:1], tuple(blocks)
         self.sigma = sigma
 
     @property

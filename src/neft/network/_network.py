@@ -39,7 +39,7 @@ class Network(eqx.Module):
     Attributes:
         inputs: n_0, the number of inputs. Given as (H, W, C) or (T, C), inputs are images (N, H, W, C) or sequences
             (N, T, C), or the same as (N, n_0), and this is how many entries one of them has.
-        shape: (n_0,), (H, W, C) or (T, C).
+        input_shape: (n_0,), (H, W, C) or (T, C).
         blocks: the blocks; a name, a function or an `Activation` between them is an activation.
 
     >>> net = Network(5, [Dense(64), Residual(RMSNorm(), Dense(128), "gelu", Dense(64), skip=0.9), Dense(2)])
@@ -50,16 +50,16 @@ class Network(eqx.Module):
     """
 
     inputs: int = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
+    input_shape: tuple[int, ...] = eqx.field(static=True)
     blocks: tuple[Block, ...]
 
     def __init__(self, inputs: "int | Sequence[int]", blocks: Iterable[Any]) -> None:
         if isinstance(blocks, str | Block) or not isinstance(blocks, Iterable):
             raise ValueError(f"blocks is {_check.brief(blocks)}, but must be a list of blocks.")
-        self.shape = _shape(inputs)
-        self.inputs = math.prod(self.shape)
+        self.input_shape = _shape(inputs)
+        self.inputs = math.prod(self.input_shape)
         self.blocks = blocks_of(blocks)
-        last = shapes(self.blocks, self.shape)[-1]
+        last = shapes(self.blocks, self.input_shape)[-1]
         if not any(block.weighs for block in self.blocks):
             raise ValueError("blocks hold no weights, but must hold at least one dense block or convolution.")
         if len(last) > 1:
@@ -71,7 +71,7 @@ class Network(eqx.Module):
 
     def check_kernel(self) -> None:
         """Refuse a network that is not Gaussian at infinite width: the step of the kernels says so itself."""
-        layout = Layout(len(self.shape) - 1, self.crossed) if self.positions else None
+        layout = Layout(len(self.input_shape) - 1, self.crossed) if self.positions else None
 
         # Numbers do not matter here.
         def run(one):
@@ -87,7 +87,7 @@ class Network(eqx.Module):
     @property
     def positions(self) -> tuple[int, ...]:
         """(H, W) of images, (T,) of sequences, () of vectors."""
-        return self.shape[:-1]
+        return self.input_shape[:-1]
 
     @property
     def crossed(self) -> bool:
@@ -110,11 +110,13 @@ class Network(eqx.Module):
         (5, 16)
         """
         try:
-            if not self.positions or np.shape(x)[-len(self.shape) :] != self.shape:
+            if not self.positions or np.shape(x)[-len(self.input_shape) :] != self.input_shape:
                 return x
         except ValueError:  # a list of lists of different lengths, of which others say what is wrong
             return x
-        return (x if hasattr(x, "reshape") else np.asarray(x)).reshape(*np.shape(x)[: -len(self.shape)], self.inputs)
+        return (x if hasattr(x, "reshape") else np.asarray(x)).reshape(
+            *np.shape(x)[: -len(self.input_shape)], self.inputs
+        )
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -123,7 +125,7 @@ class Network(eqx.Module):
 
     def fans(self) -> tuple[int, ...]:
         """The widths before each block and after the last."""
-        return fans(self.blocks, self.shape)
+        return fans(self.blocks, self.input_shape)
 
     def hidden_widths(self) -> tuple[int, ...]:
         """All widths between inputs and outputs, those inside residual blocks too."""
@@ -144,7 +146,7 @@ class Network(eqx.Module):
         """
         *inner, last = self.blocks
         end = last if isinstance(last, Dense) else last.resized(change)
-        return Network(self.shape, [*(block.resized(change) for block in inner), end])
+        return Network(self.input_shape, [*(block.resized(change) for block in inner), end])
 
     @property
     def outputs(self) -> int:
@@ -173,7 +175,7 @@ class Network(eqx.Module):
             ) from None
         key = _check.key("key", key)
         self.check_memory(dtype)
-        return begun(self.blocks, key, self.shape, dtype)
+        return begun(self.blocks, key, self.input_shape, dtype)
 
     def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
         """The outputs (…, n_L) for inputs of shape (…, n_0), or (…, H, W, C) where the network has positions."""
@@ -230,12 +232,12 @@ class Network(eqx.Module):
             return applied(self.blocks, params, x, visit)
         # Blocks on positions count axes from the first, which is that of the inputs.
         x = self.flat(x)
-        found = applied(self.blocks, params, x.reshape(-1, *self.shape), visit)
+        found = applied(self.blocks, params, x.reshape(-1, *self.input_shape), visit)
         return [z.reshape(*x.shape[:-1], *z.shape[1:]) for z in found]
 
     def rates(self) -> tuple[Any, ...]:
         """Learning rates, a tree of numbers with the structure of the parameters."""
-        return rates_along(self.blocks, self.shape)
+        return rates_along(self.blocks, self.input_shape)
 
     def parameter_count(self) -> int:
         """Number of parameters.
@@ -259,7 +261,7 @@ class Network(eqx.Module):
         >>> Network(3, [Dense(8), "relu", Dense(2)]).parameters_of_parts()
         (32, 18)
         """
-        return parameters_of(self.blocks, self.shape, jax.eval_shape(self.init, jax.random.key(0)))
+        return parameters_of(self.blocks, self.input_shape, jax.eval_shape(self.init, jax.random.key(0)))
 
     def in_words(self) -> tuple[str, ...]:
         """What each of the `parts` is; hyperparameters are named where they are not the usual ones.
@@ -288,7 +290,7 @@ class Network(eqx.Module):
 
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""
-        inputs = list(self.shape) if self.positions else self.inputs
+        inputs = list(self.input_shape) if self.positions else self.inputs
         return {"type": "Network", "inputs": inputs, "blocks": [block.to_dict() for block in self.blocks]}
 
     @classmethod
@@ -307,10 +309,10 @@ class Network(eqx.Module):
         return cls(record["inputs"], [part for block in record["blocks"] for part in _made(block)])
 
     def __repr__(self) -> str:
-        return f"Network({self.shape if self.positions else self.inputs}, [{', '.join(map(repr, self.blocks))}])"
+        return f"Network({self.input_shape if self.positions else self.inputs}, [{', '.join(map(repr, self.blocks))}])"
 
     def _shapes(self) -> tuple[Any, list[tuple[int, ...]]]:
-        return _shapes_of(jax.tree.structure(self.blocks), self.shape)
+        return _shapes_of(jax.tree.structure(self.blocks), self.input_shape)
 
     def _check_call(self, params: Sequence[Any], x: Any) -> None:
         wanted = self._shapes()[1]
@@ -321,10 +323,10 @@ class Network(eqx.Module):
             raise ValueError(f"params hold arrays of shapes {shapes}, but must hold those of shapes {wanted}.")
         if not isinstance(x, jax.Array):
             _check.as_array("x", x)
-        if self.positions and np.shape(x)[-len(self.shape) :] == self.shape:
+        if self.positions and np.shape(x)[-len(self.input_shape) :] == self.input_shape:
             return
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.inputs:
-            images = f"its last axes must be {self.shape}, or " if self.positions else ""
+            images = f"its last axes must be {self.input_shape}, or " if self.positions else ""
             raise ValueError(f"x has shape {np.shape(x)}, but {images}its last axis must have {self.inputs} entries.")
 
 

@@ -1,7 +1,7 @@
 """Kernels of networks on positions, images and sequences, in blocks of bounded memory.
 
 Networks that end in `Flatten` carry equal positions of two inputs only, those with pools all pairs of them
-(docs/theory/blocks, eqs. 31-35). What each input has by itself comes first: K at its positions before every activation.
+(docs/theory/blocks, eqs. 38-41). What each input has by itself comes first: K at its positions before every activation.
 A pool needs products of one input between different positions too, so that walk stops there, all pairs of positions of
 each input are worked out up to that place, and the walk begins again, knowing them.
 """
@@ -28,9 +28,9 @@ from ._kernel_file import Destination
 from ._kernel_own import Occurrence, averages
 from ._kernel_tables import averages_at, table
 
-_EQUAL = 1 << 16  # entries of a tile of equal positions: what is carried along stays in the cache
+_EQUAL = 1 << 17  # entries of a tile of equal positions: what is carried along stays in the cache
 _CROSSED = 1 << 18  # the same of all pairs of positions
-_COLUMNS = 32  # inputs along the last axis of a tile, at most
+_COLUMNS = (16, 24, 32, 40)  # inputs along the last axis of a tile
 _CHANNELS = 16  # so few that differences of all pairs of inputs cost little
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
 _SHARP = 16.0  # K beyond which averages change quickly near ρ = ±1
@@ -54,7 +54,7 @@ class OnPositions:
         self.x1, self.x2 = x1, x1 if x2 is None else x2
         every = x1 if x2 is None else np.concatenate([x1, x2])
         # Inputs stand behind their positions, so that what shifts positions moves whole rows of memory.
-        self.x = np.ascontiguousarray(np.moveaxis(every.reshape(-1, *net.shape), 0, -2))
+        self.x = np.ascontiguousarray(np.moveaxis(every.reshape(-1, *net.input_shape), 0, -2))
         self.layout = Layout(len(net.positions), net.crossed)
         self.segments = net.segments()
         self.programs = jax.tree.map(jnp.asarray, self.segments)  # numbers would be moved anew for each tile
@@ -96,7 +96,7 @@ class OnPositions:
         positions = int(np.prod(self.net.positions))
         most = _CROSSED // positions**2 if self.layout.crossed else _EQUAL // positions
         longest = max(len(self.x1), len(self.x2))
-        self.columns = min(max(8, min(_COLUMNS, most)), 1 << (longest - 1).bit_length())
+        self.columns = _columns(longest, most)
         self.rows = max(1, min(most // self.columns, len(self.x1)))
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = [2 + sum(one.most * len(one.orders) for one in plan or ()) for plan in self.plans]
@@ -237,6 +237,13 @@ class OnPositions:
             by_segment[0].append([parts.pop(0) for _ in range(activations)])
             by_segment[1].append([alone.pop(0) for _ in range(pools)])
         return Side(x, *by_segment)
+
+
+def _columns(inputs: int, most: int) -> int:
+    # Whole vectors of the processor, as many as go together without leaving the last tile half empty.
+    if inputs <= 8 or most < _COLUMNS[0]:
+        return min(8, 1 << (inputs - 1).bit_length())
+    return min(_COLUMNS, key=lambda n: (-(-inputs // n) * n, -n))
 
 
 def _spread(value: np.ndarray, view: View) -> np.ndarray:
