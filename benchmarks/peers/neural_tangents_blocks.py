@@ -1,20 +1,24 @@
-"""Residual and normalized kernels of neural-tangents for `blocks.py`, in float64 (`serve.py` says how it is called).
+"""Kernels of neural-tangents for `blocks.py` and `images.py`, in the inputs' dtype (`serve.py` says how it is called).
 
-The job is the record of a network (`neft.Network.to_dict`) of dense blocks, activations, norms and residual blocks;
-data are inputs x, the answer K and Theta.
+The job is the record of a network (`neft.Network.to_dict`) of dense blocks, convolutions, pools, activations, norms and
+residual blocks; data are inputs x, the answer K and Theta.
 """
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from neural_tangents import stax  # type: ignore[import-not-found]
+from neural_tangents._src.stax.requirements import layer as made  # type: ignore[import-not-found]
+from serve import serve
 
-jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from neural_tangents import stax  # type: ignore[import-not-found]  # noqa: E402
-from neural_tangents._src.stax.requirements import layer as made  # type: ignore[import-not-found]  # noqa: E402
-from serve import serve  # noqa: E402
-
-ACTIVATIONS = {"relu": stax.Relu, "erf": stax.Erf, "sin": stax.Sin}
+ACTIVATIONS = {
+    "relu": stax.Relu,
+    "erf": stax.Erf,
+    "sin": stax.Sin,
+    "gelu": stax.Gelu,
+    # Its own default, 25 nodes in each of two dimensions.
+    "silu": lambda: stax.ElementwiseNumerical(jax.nn.silu, deg=25),
+}
 
 
 @made
@@ -37,15 +41,24 @@ def layer(record):
     if record["type"] in ("RMSNorm", "LayerNorm"):
         # On preactivations, whose mean vanishes at infinite width, these are the same.
         return stax.LayerNorm(eps=record["epsilon"])
+    if record["type"] == "Conv":
+        sizes = {"filter_shape": tuple(record["shape"]), "strides": tuple(record["strides"])}
+        stds = {"W_std": record["C_W"] ** 0.5, "b_std": record["C_b"] ** 0.5}
+        return stax.Conv(1, **sizes, **stds, padding=record["padding"], parameterization="ntk")
+    if record["type"] == "AvgPool":
+        return stax.AvgPool(tuple(record["shape"]), tuple(record["strides"]), "VALID")
+    if record["type"] in ("Flatten", "GlobalAvgPool"):
+        return getattr(stax, record["type"])()
     assert record["type"] == "Residual"
+    skip = record["skip"]
+    along = layer(skip) if isinstance(skip, dict) else scale(skip)
     return stax.serial(
-        stax.FanOut(2),
-        stax.parallel(scale(record["skip"]), stax.serial(*map(layer, record["branch"]))),
-        stax.FanInSum(),
+        stax.FanOut(2), stax.parallel(along, stax.serial(*map(layer, record["branch"]))), stax.FanInSum()
     )
 
 
 def solve(job: dict, data: dict):
+    jax.config.update("jax_enable_x64", data["x"].dtype == np.float64)
     kernel = stax.serial(*map(layer, job["blocks"]))[2]
     compiled = jax.jit(lambda x: kernel(x, None, ("nngp", "ntk")))
     x = jnp.asarray(data["x"])

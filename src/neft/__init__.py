@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from ._result import load as load
     from ._series import Series as Series
     from .network import MLP as MLP
+    from .network import AvgPool as AvgPool
     from .network import BatchNorm as BatchNorm
+    from .network import Conv as Conv
     from .network import Dense as Dense
+    from .network import Flatten as Flatten
+    from .network import GlobalAvgPool as GlobalAvgPool
     from .network import Layer as Layer
     from .network import LayerNorm as LayerNorm
     from .network import Network as Network
@@ -49,6 +53,10 @@ _WHERE = {
     "Network": ".network",
     "MLP": ".network",
     "Dense": ".network",
+    "Conv": ".network",
+    "AvgPool": ".network",
+    "GlobalAvgPool": ".network",
+    "Flatten": ".network",
     "Residual": ".network",
     "RMSNorm": ".network",
     "LayerNorm": ".network",

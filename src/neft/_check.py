@@ -200,6 +200,6 @@ def brief(value: Any) -> str:
         text = " ".join(repr(value).split())
     except Exception:
         return f"a {type(value).__name__}"
-    if len(text) > 60 and (shape := getattr(value, "shape", ())) != ():
+    if len(text) > 60 and hasattr(value, "dtype") and (shape := getattr(value, "shape", ())) != ():
         return f"an array of shape {tuple(shape)}"
     return text if len(text) <= 60 else text[:57] + "..."

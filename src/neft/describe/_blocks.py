@@ -41,12 +41,11 @@ def blocks_card(net: "neft.Network", draws: int = 0, key: Any = None) -> BlocksC
     x = np.resize([1.0, -1.0], net.inputs)
     try:
         net.check_kernel()
+        (K, Theta), absent = (found[:, 0, 0] for found in net.infinite_width(x[None])), None
     except ValueError as error:
         if key is not None:
             raise
         K, Theta, absent = None, None, str(error)
-    else:
-        (K, Theta), absent = (found[:, 0, 0] for found in net.infinite_width(x[None])), None
     return BlocksCard(
         blocks=tuple(", ".join(map(repr, part)) for part in net.parts()),
         widths=net.widths,

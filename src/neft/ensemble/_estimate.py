@@ -103,6 +103,7 @@ def estimate(
     >>> found.V.mean.shape
     (2,)
     """
+    net.refuse_positions("estimates of every layer (`estimate_model` has those of outputs)")
     draws = _check.integer("draws", draws, at_least=2)
     dtype = _dtype(x, dtype)
     x = _check.array("x", x, ndim=(1, 2))

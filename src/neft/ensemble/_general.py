@@ -63,7 +63,7 @@ def _with_more_outputs(net: Network) -> Network:
     last = net.blocks[-1]
     if not isinstance(last, Dense) or last.width >= _OUTPUTS:
         return net
-    return Network(net.inputs, [*net.blocks[:-1], last.replace(width=_OUTPUTS)])
+    return Network(net.input_shape, [*net.blocks[:-1], last.replace(width=_OUTPUTS)])
 
 
 @functools.partial(jax.jit, static_argnums=5)

@@ -85,7 +85,7 @@ def perceptron(widths: Sequence[int], activation: Any, batch_norm: bool) -> Netw
         return net
     norm = BatchNorm(lambda_gain=1.0, lambda_bias=1.0)
     pairs = ((block, norm) if isinstance(block, Nonlinearity) else (block,) for block in net.blocks)
-    return Network(net.inputs, [block for pair in pairs for block in pair])
+    return Network(net.input_shape, [block for pair in pairs for block in pair])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

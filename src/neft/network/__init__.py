@@ -8,8 +8,10 @@ from ._block import Linear as Linear
 from ._block import Means as Means
 from ._block import TwoMatrices as TwoMatrices
 from ._chain import passed as passed
+from ._conv import Conv as Conv
 from ._dense import Dense as Dense
 from ._dense import Layer as Layer
+from ._flatten import Flatten as Flatten
 from ._mlp import MLP as MLP
 from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain
@@ -17,11 +19,16 @@ from ._network import Network as Network
 from ._nonlinearity import Nonlinearity as Nonlinearity
 from ._norm import LayerNorm as LayerNorm
 from ._norm import RMSNorm as RMSNorm
+from ._pool import AvgPool as AvgPool
+from ._pool import GlobalAvgPool as GlobalAvgPool
+from ._positions import diagonal as diagonal
+from ._positions import facing as facing
 from ._repeated import in_words as in_words
 from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
 from ._runs import along as along
+from ._stage import Layout as Layout
 from ._stage import Stage as Stage
 from ._variances import Variances as Variances

@@ -43,6 +43,17 @@ class Averages(Protocol):
         ...
 
 
+class AveragesOnPositions(Averages, Protocol):
+    """Averages for blocks that mix positions."""
+
+    def alone(self, stage: Stage, function: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """`function(c)` of each of the two inputs by itself, c being its products between all pairs of positions.
+
+        Blocks that mix positions ask for it, since a stage holds products of one input with itself at equal ones only.
+        """
+        ...
+
+
 class Linear(NamedTuple):
     """A block that is linear, with independent Gaussian weights: their variance and learning rate, times the fan-in.
 
@@ -75,6 +86,12 @@ class Block(eqx.Module):
     """
 
     weighs: ClassVar[bool] = True  # whether statistics have an entry for it
+    mixes: ClassVar[bool] = False  # whether its step of the kernels takes all pairs of positions
+
+    @property
+    def dimensions(self) -> int:
+        """How many dimensions its positions must have; 0 where it takes any, or none."""
+        return 0
 
     @abc.abstractmethod
     def init(self, key: Array, fan_in: int, *, dtype: Any) -> Any:
@@ -82,7 +99,7 @@ class Block(eqx.Module):
 
     @abc.abstractmethod
     def apply(self, params: Any, x: Array) -> Array:
-        """The outputs (…, width) for inputs (…, fan_in)."""
+        """The outputs (…, width) for inputs (…, fan_in); where these have positions, (N, H, W, fan_in)."""
 
     @abc.abstractmethod
     def rates(self, fan_in: int) -> Any:

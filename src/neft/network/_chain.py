@@ -14,6 +14,8 @@ from ._block import Averages, Block, Visit
 from ._nonlinearity import Nonlinearity
 from ._stage import Stage
 
+_MANY = 1 << 12  # positions into which any window fits
+
 
 def blocks_of(given: Iterable[Any]) -> tuple[Block, ...]:
     """Blocks, where a name, a function or an `Activation` is one; activations in a row compose."""
@@ -34,44 +36,60 @@ def blocks_of(given: Iterable[Any]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def fans(blocks: Sequence[Block], fan_in: int) -> tuple[int, ...]:
-    """The widths before each block and after the last."""
-    widths = [fan_in]
+def shapes(blocks: Sequence[Block], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of one input before each block and after the last: (n,), or (H, W, n) where there are positions."""
+    found = [shape]
     for block in blocks:
-        widths.append(_facts(block, widths[-1])[0])
-    return tuple(widths)
+        found.append(_shape_of(jax.tree.structure(block), found[-1]))
+    return tuple(found)
+
+
+def fans(blocks: Sequence[Block], inputs: "int | tuple[int, ...]") -> tuple[int, ...]:
+    """The widths before each block and after the last, for inputs of this shape.
+
+    A number stands for that of the channels where positions are not known: widths do not depend on them.
+    """
+    if isinstance(inputs, int):
+        inputs = (*(_MANY,) * max(block.dimensions for block in blocks), inputs)
+    return tuple(one[-1] for one in shapes(blocks, inputs))
 
 
 def holds(block: Block, fan_in: int) -> bool:
     """Whether the block has parameters."""
-    return _facts(block, fan_in)[1]
+    return _holds(jax.tree.structure(block), fan_in)
 
 
-def _facts(block: Block, fan_in: int) -> tuple[int, bool]:
-    return _facts_of(jax.tree.structure(block), fan_in)
+# The width after a block and whether it has parameters do not depend on hyperparameters, so any will do.
+def _any(structure: Any) -> Block:
+    return jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
 
 
 @functools.lru_cache(maxsize=4096)
-def _facts_of(structure: Any, fan_in: int) -> tuple[int, bool]:
-    # The width after a block and whether it has parameters do not depend on hyperparameters, so any will do.
-    block = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+def _holds(structure: Any, fan_in: int) -> bool:
+    key = jax.random.key(0)
+    params = jax.eval_shape(lambda key: _any(structure).init(key, fan_in, dtype=jnp.float32), key)
+    return bool(jax.tree.leaves(params))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape_of(structure: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    block = _any(structure)
 
     def run(key, x):
-        params = block.init(key, fan_in, dtype=x.dtype)
-        return block.apply(params, x), params
+        return block.apply(block.init(key, shape[-1], dtype=x.dtype), x)
 
     try:
         # Two inputs, since one has no batch's moments.
-        key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, fan_in), jnp.float32)
-        outputs, params = jax.eval_shape(run, key, x)
+        key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *shape), jnp.float32)
+        outputs = jax.eval_shape(run, key, x)
     except ValueError as error:
         raise ValueError(f"block {_line(block)}: {error}") from None
-    return outputs.shape[-1], bool(jax.tree.leaves(params))
+    return outputs.shape[1:]
 
 
-def begun(blocks: Sequence[Block], key: Array, fan_in: int, dtype: Any) -> tuple[Any, ...]:
+def begun(blocks: Sequence[Block], key: Array, shape: "int | tuple[int, ...]", dtype: Any) -> tuple[Any, ...]:
     """Random parameters of the blocks that have any."""
-    widths = fans(blocks, fan_in)
+    widths = fans(blocks, shape)
     having = [(block, n) for block, n in zip(blocks, widths) if holds(block, n)]
     keys = jax.random.split(key, len(having)) if having else []
     return tuple(block.init(one, n, dtype=dtype) for (block, n), one in zip(having, keys))
@@ -91,9 +109,9 @@ def applied(blocks: Sequence[Block], params: Sequence[Any], x: Array, visit: Vis
     return outputs[1:]
 
 
-def rates_along(blocks: Sequence[Block], fan_in: int) -> tuple[Any, ...]:
+def rates_along(blocks: Sequence[Block], inputs: "int | tuple[int, ...]") -> tuple[Any, ...]:
     """The learning rates of the blocks that have parameters."""
-    return tuple(block.rates(n) for block, n in zip(blocks, fans(blocks, fan_in)) if holds(block, n))
+    return tuple(block.rates(n) for block, n in zip(blocks, fans(blocks, inputs)) if holds(block, n))
 
 
 def passed(blocks: Sequence[Block], stage: Stage, average: Averages) -> Stage:

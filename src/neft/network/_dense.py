@@ -43,8 +43,8 @@ class Dense(Block):
     def init(self, key: Array, fan_in: int, *, dtype: Any) -> Layer:
         """Gaussian weights and biases."""
         key_W, key_b = jax.random.split(key)
-        W = jax.random.normal(key_W, (self.width, fan_in), dtype) * _deviation(self.C_W, fan_in, dtype)
-        return Layer(W, jax.random.normal(key_b, (self.width,), dtype) * _deviation(self.C_b, 1, dtype))
+        W = jax.random.normal(key_W, (self.width, fan_in), dtype) * deviation(self.C_W, fan_in, dtype)
+        return Layer(W, jax.random.normal(key_b, (self.width,), dtype) * deviation(self.C_b, 1, dtype))
 
     def apply(self, params: Any, x: Array) -> Array:
         """b + W x."""
@@ -89,7 +89,8 @@ class Dense(Block):
 HYPER = ("C_b", "C_W", "lambda_b", "lambda_W")
 
 
-def _deviation(variance: Any, fan_in: int, dtype: Any) -> Any:
+def deviation(variance: Any, fan_in: int, dtype: Any) -> Any:
+    """√(variance/fan-in)."""
     if isinstance(variance, float):
         return math.sqrt(variance / fan_in)
     return jnp.sqrt(jnp.asarray(variance, dtype) / fan_in)

@@ -59,7 +59,7 @@ class MLP(Network):
             key = (width, *map(id, own))
             made[key] = made.get(key) or Dense(width, **dict(zip(HYPER, own)))
             blocks.append(made[key])
-        self.inputs, self.blocks = widths[0], tuple(blocks)
+        self.inputs, self.input_shape, self.blocks = widths[0], widths[:1], tuple(blocks)
         self.sigma = sigma
 
     @property

@@ -1,6 +1,7 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,15 +17,19 @@ from .._promote import common_dtype
 from .._public import public
 from ._batch_norm import BatchNorm, Moments, moments_of
 from ._block import Block, Means, Visit
-from ._chain import applied, begun, blocks_of, fans, passed, rates_along, simply
+from ._chain import applied, begun, blocks_of, fans, passed, rates_along, shapes, simply
+from ._conv import Conv
 from ._dense import Dense
+from ._flatten import Flatten
 from ._infinite import infinite_width
 from ._nonlinearity import Nonlinearity
 from ._norm import LayerNorm, RMSNorm
 from ._parts import parameters_of, parts
+from ._pool import AvgPool, GlobalAvgPool
+from ._positions import facing
 from ._residual import Residual
 from ._runs import Segment, segments
-from ._stage import Stage
+from ._stage import Layout, Stage
 from ._words import in_words
 
 
@@ -32,7 +37,9 @@ class Network(eqx.Module):
     """Specification of a network made of blocks. It holds no parameters; hyperparameters are leaves of a pytree.
 
     Attributes:
-        inputs: n_0, the number of inputs.
+        inputs: n_0, the number of inputs. Given as (H, W, C) or (T, C), inputs are images (N, H, W, C) or sequences
+            (N, T, C), or the same as (N, n_0), and this is how many entries one of them has.
+        input_shape: (n_0,), (H, W, C) or (T, C).
         blocks: the blocks; a name, a function or an `Activation` between them is an activation.
 
     >>> net = Network(5, [Dense(64), Residual(RMSNorm(), Dense(128), "gelu", Dense(64), skip=0.9), Dense(2)])
@@ -43,27 +50,73 @@ class Network(eqx.Module):
     """
 
     inputs: int = eqx.field(static=True)
+    input_shape: tuple[int, ...] = eqx.field(static=True)
     blocks: tuple[Block, ...]
 
-    def __init__(self, inputs: int, blocks: Iterable[Any]) -> None:
+    def __init__(self, inputs: "int | Sequence[int]", blocks: Iterable[Any]) -> None:
         if isinstance(blocks, str | Block) or not isinstance(blocks, Iterable):
             raise ValueError(f"blocks is {_check.brief(blocks)}, but must be a list of blocks.")
-        self.inputs = _check.integer("inputs", inputs, at_least=1)
+        self.input_shape = _shape(inputs)
+        self.inputs = math.prod(self.input_shape)
         self.blocks = blocks_of(blocks)
-        self.fans()
+        last = shapes(self.blocks, self.input_shape)[-1]
         if not any(block.weighs for block in self.blocks):
-            raise ValueError("blocks hold no weights, but must hold at least one dense block.")
+            raise ValueError("blocks hold no weights, but must hold at least one dense block or convolution.")
+        if len(last) > 1:
+            raise ValueError(
+                f"blocks end at positions {last[:-1]}, but Flatten() or GlobalAvgPool() must come before the end."
+            )
         if not self._norms():
             self.check_kernel()
 
     def check_kernel(self) -> None:
         """Refuse a network that is not Gaussian at infinite width: the step of the kernels says so itself."""
+        layout = Layout(len(self.input_shape) - 1, self.crossed) if self.positions else None
 
         # Numbers do not matter here.
         def run(one):
-            return passed(self.blocks, Stage.itself(one, one, mean1=one, mean2=one, kind="input"), _Nothing()).c
+            stage = Stage.itself(one, one, mean1=one, mean2=one, kind="input", layout=layout)
+            if layout is not None and layout.crossed:
+                one, two = facing(one, layout, False), facing(one, layout, True)
+                both = one * two
+                stage = Stage(one, two, both, both, both, both, mean1=one, mean2=two, kind="input", layout=layout)
+            return passed(self.blocks, stage, _Nothing()).c
 
-        jax.eval_shape(run, jax.ShapeDtypeStruct((), jnp.float32))
+        jax.eval_shape(run, jax.ShapeDtypeStruct(self.positions, jnp.float32))
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """(H, W) of images, (T,) of sequences, () of vectors."""
+        return self.input_shape[:-1]
+
+    @property
+    def crossed(self) -> bool:
+        """Whether its kernels take all pairs of positions: where a block mixes positions, as pools do."""
+        nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, Block) and node.mixes)
+        return any(isinstance(node, Block) for node in nodes)
+
+    def refuse_positions(self, what: str) -> None:
+        """For what is known of vectors only."""
+        if self.positions:
+            raise ValueError(
+                f"net is {_check.brief(self)}, whose inputs have positions, but {what} are known for vectors only."
+            )
+
+    def flat(self, x: Any) -> Any:
+        """Inputs (…, H, W, C) as (…, n_0); whatever has another shape as it is.
+
+        >>> net = Network((4, 4, 1), [Conv(8, (3, 3)), "relu", Flatten(), Dense(2)])
+        >>> net.flat(np.ones((5, 4, 4, 1))).shape
+        (5, 16)
+        """
+        try:
+            if not self.positions or np.shape(x)[-len(self.input_shape) :] != self.input_shape:
+                return x
+        except ValueError:  # a list of lists of different lengths, of which others say what is wrong
+            return x
+        return (x if hasattr(x, "reshape") else np.asarray(x)).reshape(
+            *np.shape(x)[: -len(self.input_shape)], self.inputs
+        )
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -72,7 +125,7 @@ class Network(eqx.Module):
 
     def fans(self) -> tuple[int, ...]:
         """The widths before each block and after the last."""
-        return fans(self.blocks, self.inputs)
+        return fans(self.blocks, self.input_shape)
 
     def hidden_widths(self) -> tuple[int, ...]:
         """All widths between inputs and outputs, those inside residual blocks too."""
@@ -93,7 +146,7 @@ class Network(eqx.Module):
         """
         *inner, last = self.blocks
         end = last if isinstance(last, Dense) else last.resized(change)
-        return Network(self.inputs, [*(block.resized(change) for block in inner), end])
+        return Network(self.input_shape, [*(block.resized(change) for block in inner), end])
 
     @property
     def outputs(self) -> int:
@@ -122,10 +175,10 @@ class Network(eqx.Module):
             ) from None
         key = _check.key("key", key)
         self.check_memory(dtype)
-        return begun(self.blocks, key, self.inputs, dtype)
+        return begun(self.blocks, key, self.input_shape, dtype)
 
     def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
-        """The outputs for inputs of shape (…, n_0)."""
+        """The outputs (…, n_L) for inputs of shape (…, n_0), or (…, H, W, C) where the network has positions."""
         return self._run(params, x)[-1]
 
     def visited(self, params: Sequence[Any], x: Any, visit: Visit) -> Float[Array, "*batch n_L"]:
@@ -174,11 +227,17 @@ class Network(eqx.Module):
     def _run(self, params: Sequence[Any], x: Any, visit: Visit = simply) -> list[Array]:
         self._check_call(params, x)
         dtype = common_dtype(x, *jax.tree.leaves(params))
-        return applied(self.blocks, params, jnp.asarray(x, dtype), visit)
+        x = jnp.asarray(x, dtype)
+        if not self.positions:
+            return applied(self.blocks, params, x, visit)
+        # Blocks on positions count axes from the first, which is that of the inputs.
+        x = self.flat(x)
+        found = applied(self.blocks, params, x.reshape(-1, *self.input_shape), visit)
+        return [z.reshape(*x.shape[:-1], *z.shape[1:]) for z in found]
 
     def rates(self) -> tuple[Any, ...]:
         """Learning rates, a tree of numbers with the structure of the parameters."""
-        return rates_along(self.blocks, self.inputs)
+        return rates_along(self.blocks, self.input_shape)
 
     def parameter_count(self) -> int:
         """Number of parameters.
@@ -202,7 +261,7 @@ class Network(eqx.Module):
         >>> Network(3, [Dense(8), "relu", Dense(2)]).parameters_of_parts()
         (32, 18)
         """
-        return parameters_of(self.blocks, self.inputs, jax.eval_shape(self.init, jax.random.key(0)))
+        return parameters_of(self.blocks, self.input_shape, jax.eval_shape(self.init, jax.random.key(0)))
 
     def in_words(self) -> tuple[str, ...]:
         """What each of the `parts` is; hyperparameters are named where they are not the usual ones.
@@ -226,11 +285,13 @@ class Network(eqx.Module):
 
         Without `slopes` Θ is not that of the network: where σ itself jumps it has none.
         """
+        self.refuse_positions("statistics of every block")
         return infinite_width(self.blocks, x, slopes)
 
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""
-        return {"type": "Network", "inputs": self.inputs, "blocks": [block.to_dict() for block in self.blocks]}
+        inputs = list(self.input_shape) if self.positions else self.inputs
+        return {"type": "Network", "inputs": inputs, "blocks": [block.to_dict() for block in self.blocks]}
 
     @classmethod
     @public
@@ -248,10 +309,10 @@ class Network(eqx.Module):
         return cls(record["inputs"], [part for block in record["blocks"] for part in _made(block)])
 
     def __repr__(self) -> str:
-        return f"Network({self.inputs}, [{', '.join(map(repr, self.blocks))}])"
+        return f"Network({self.input_shape if self.positions else self.inputs}, [{', '.join(map(repr, self.blocks))}])"
 
     def _shapes(self) -> tuple[Any, list[tuple[int, ...]]]:
-        return _shapes_of(jax.tree.structure(self.blocks), self.inputs)
+        return _shapes_of(jax.tree.structure(self.blocks), self.input_shape)
 
     def _check_call(self, params: Sequence[Any], x: Any) -> None:
         wanted = self._shapes()[1]
@@ -262,12 +323,23 @@ class Network(eqx.Module):
             raise ValueError(f"params hold arrays of shapes {shapes}, but must hold those of shapes {wanted}.")
         if not isinstance(x, jax.Array):
             _check.as_array("x", x)
+        if self.positions and np.shape(x)[-len(self.input_shape) :] == self.input_shape:
+            return
         if np.ndim(x) == 0 or np.shape(x)[-1] != self.inputs:
-            raise ValueError(f"x has shape {np.shape(x)}, but its last axis must have {self.inputs} entries.")
+            images = f"its last axes must be {self.input_shape}, or " if self.positions else ""
+            raise ValueError(f"x has shape {np.shape(x)}, but {images}its last axis must have {self.inputs} entries.")
+
+
+def _shape(inputs: Any) -> tuple[int, ...]:
+    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        if len(inputs) not in (1, 2, 3):
+            raise ValueError(f"inputs is {_check.brief(inputs)}, but must be a number, (T, C) or (H, W, C).")
+        return tuple(_check.integer("each of inputs", n, at_least=1) for n in inputs)
+    return (_check.integer("inputs", inputs, at_least=1),)
 
 
 @functools.lru_cache(maxsize=1024)
-def _shapes_of(structure: Any, inputs: int) -> tuple[Any, list[tuple[int, ...]]]:
+def _shapes_of(structure: Any, inputs: tuple[int, ...]) -> tuple[Any, list[tuple[int, ...]]]:
     # The tree of the parameters and their shapes, which do not depend on hyperparameters.
     blocks = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     tree = jax.eval_shape(lambda key: begun(blocks, key, inputs, jnp.float32), jax.random.key(0))
@@ -285,6 +357,9 @@ class _Nothing:
     def tilted(self, activation: Activation, stage: Stage) -> Any:
         return stage.c
 
+    def alone(self, stage: Stage, function: Callable[[Any], Any]) -> tuple[Any, Any]:
+        return function(stage.c), function(stage.c)
+
 
 def _activations(blocks: Iterable[Block]):
     for block in blocks:
@@ -296,6 +371,10 @@ def _activations(blocks: Iterable[Block]):
 
 _NAMED: dict[str, type[Block]] = {
     "Dense": Dense,
+    "Conv": Conv,
+    "AvgPool": AvgPool,
+    "GlobalAvgPool": GlobalAvgPool,
+    "Flatten": Flatten,
     "RMSNorm": RMSNorm,
     "LayerNorm": LayerNorm,
     "BatchNorm": BatchNorm,

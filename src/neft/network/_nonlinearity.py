@@ -43,8 +43,11 @@ class Nonlinearity(Block):
     def kernel(self, stage: Stage, average: Averages) -> Stage:
         """⟨σσ⟩, and ⟨σ'σ'⟩ times Θ."""
         if stage.kind != "gaussian":
-            where = "the input" if stage.kind == "input" else "a norm of activations"
-            raise ValueError(f"the activation {self.activation.name} follows {where}, but must follow a dense block.")
+            where = "the input" if stage.kind == "input" else "a norm of activations, a pool of them or Flatten"
+            raise ValueError(
+                f"the activation {self.activation.name} follows {where}, but must follow a dense block or a "
+                "convolution."
+            )
         if stage.mixed:
             raise ValueError(
                 f"the activation {self.activation.name} follows a skip over a trained gain, but a dense "
@@ -66,6 +69,7 @@ class Nonlinearity(Block):
             before=stage,
             kind="activation",
             activation=self.activation,
+            layout=stage.layout,
         )
 
     def resized(self, change: Callable[[int], int]) -> "Nonlinearity":

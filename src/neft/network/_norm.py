@@ -58,6 +58,11 @@ class Norm(Block):
                 assert stage.before is not None
                 mean1, mean2 = average.mean(stage.activation, stage.before)
                 stage = stage.replace(mean1=mean1, mean2=mean2)
+            elif stage.kind == "activation" and stage.mean1 is None:
+                raise ValueError(
+                    "it stands after a norm or a pool of activations or after Flatten, whose mean over entries is not "
+                    "carried on, but RMSNorm may stand there."
+                )
             stage = centred(stage)
         epsilon = cast(self.epsilon, stage.c)
         sizes = [root(at_least_zero(K) + epsilon) for K in (stage.K1, stage.K2)]

@@ -23,7 +23,7 @@ def parts(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
     return [tuple(part) for part in found]
 
 
-def parameters_of(blocks: Sequence[Block], inputs: int, params: Any) -> tuple[int, ...]:
+def parameters_of(blocks: Sequence[Block], inputs: tuple[int, ...], params: Any) -> tuple[int, ...]:
     """How many parameters each of the parts has; `params` are those of all, or their shapes."""
     left, widths = list(params), iter(fans(blocks, inputs))
     counts = []

@@ -11,6 +11,7 @@ from .. import _check
 from .._activation import Activation
 from ._block import Block
 from ._chain import blocks_of, fans, passed
+from ._conv import Conv
 from ._dense import Dense
 from ._network import Network, _Nothing
 from ._nonlinearity import Nonlinearity
@@ -140,7 +141,9 @@ def _word(block: Any) -> str:
         return block.activation.name
     if isinstance(block, Dense):
         return f"Dense({block.width})"
+    if isinstance(block, Conv):
+        return f"Conv({block.channels}, {block.shape})"
     if isinstance(block, Residual):
-        skip = _word(block.skip) if isinstance(block.skip, Dense) else f"{block.skip:g}"
+        skip = _word(block.skip) if isinstance(block.skip, Block) else f"{block.skip:g}"
         return f"Residual({in_words(block.branch)}, skip={skip})"
     return f"{type(block).__name__}()"

@@ -11,6 +11,7 @@ from .._activation import Activation
 from .._promote import cast
 from ._block import Averages, Block, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
+from ._conv import Conv
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
 from ._stage import Stage, added, scaled
@@ -27,7 +28,7 @@ class Residual(Block):
     """skip · z + branch(z) (docs/theory/blocks, eq. 5).
 
     The branch begins at preactivations and ends in a dense block, so that it is Gaussian and independent of the stream.
-    The skip is a number, or a dense block where the width changes.
+    The skip is a number, or a dense block where the width changes, or a convolution where positions do.
 
     >>> Residual("relu", Dense(8), skip=0.5)
     Residual(Nonlinearity('relu'), Dense(8, C_b=0, C_W=1, lambda_b=1, lambda_W=1), skip=0.5)
@@ -38,11 +39,20 @@ class Residual(Block):
 
     def __init__(self, *branch: "Block | str | Activation | Callable[[Any], Any]", skip: Any = 1.0) -> None:
         self.branch = blocks_of(branch)
-        self.skip = skip if isinstance(skip, Dense) else hyperparameter("skip", skip, at_least=None)
+        if isinstance(skip, Block) and not isinstance(skip, Dense | Conv):
+            raise ValueError(f"skip is {skip!r}, but must be a number, a dense block or a convolution.")
+        self.skip = skip if isinstance(skip, Block) else hyperparameter("skip", skip, at_least=None)
+
+    @property
+    def dimensions(self) -> int:
+        """That of the blocks in it."""
+        return max(
+            block.dimensions for block in (*self.branch, *((self.skip,) if isinstance(self.skip, Block) else ()))
+        )
 
     def init(self, key: Array, fan_in: int, *, dtype: Any) -> Branched:
         """The parameters of the branch and of the skip."""
-        if not isinstance(self.skip, Dense):
+        if not isinstance(self.skip, Block):
             return Branched(begun(self.branch, key, fan_in, dtype))
         key, key_skip = jax.random.split(key)
         return Branched(begun(self.branch, key, fan_in, dtype), self.skip.init(key_skip, fan_in, dtype=dtype))
@@ -55,17 +65,22 @@ class Residual(Block):
         """The same, each block of the branch and then the skip by `visit`: the order of the parameters."""
         branch, skip = params
         found = applied(self.branch, branch, x, visit)[-1]
-        along = visit(self.skip, skip, x) if isinstance(self.skip, Dense) else jnp.asarray(self.skip, x.dtype) * x
+        along = visit(self.skip, skip, x) if isinstance(self.skip, Block) else jnp.asarray(self.skip, x.dtype) * x
         if found.shape != along.shape:
+            if found.shape[-1] != along.shape[-1] or found.ndim != along.ndim:
+                raise ValueError(
+                    f"the branch has width {found.shape[-1]} and the skip {along.shape[-1]}, but both must be the same:"
+                    " skip=Dense(…) changes the width."
+                )
             raise ValueError(
-                f"the branch has width {found.shape[-1]} and the skip {along.shape[-1]}, but both must be the same: "
-                "skip=Dense(…) changes the width."
+                f"the branch has positions {found.shape[1:-1]} and the skip {along.shape[1:-1]}, but both must be the "
+                "same: skip=Conv(…, strides=…) changes them."
             )
         return along + found
 
     def rates(self, fan_in: int) -> Branched:
         """Those of the branch and of the skip."""
-        skip = self.skip.rates(fan_in) if isinstance(self.skip, Dense) else None
+        skip = self.skip.rates(fan_in) if isinstance(self.skip, Block) else None
         return Branched(rates_along(self.branch, fan_in), skip)
 
     def kernel(self, stage: Stage, average: Averages) -> Stage:
@@ -75,8 +90,8 @@ class Residual(Block):
             raise ValueError(f"the skip starts at {start}, but must start at preactivations, after a dense block.")
         found = passed(self.branch, stage.replace(fresh=False), average)
         if not (found.kind == "gaussian" and found.fresh):
-            raise ValueError(f"the branch ends in {self.branch[-1]!r}, but must end in a dense block.")
-        if isinstance(self.skip, Dense):
+            raise ValueError(f"the branch ends in {self.branch[-1]!r}, but must end in a dense block or a convolution.")
+        if isinstance(self.skip, Block):
             return added(self.skip.kernel(stage, average), found)
         square = cast(self.skip, stage.c) ** 2
         along = scaled(stage, square, square * stage.mean_theta).replace(
@@ -86,7 +101,7 @@ class Residual(Block):
 
     def tensors(self) -> TwoMatrices | None:
         """The skip and the two matrices, where it has no others."""
-        if isinstance(self.skip, Dense) or len(self.branch) != 3:
+        if isinstance(self.skip, Block) or len(self.branch) != 3:
             return None
         first, between, last = self.branch
         if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
@@ -95,14 +110,14 @@ class Residual(Block):
 
     def resized(self, change: Callable[[int], int]) -> "Residual":
         """With other widths in the branch, and of a dense skip."""
-        skip = self.skip.resized(change) if isinstance(self.skip, Dense) else self.skip
+        skip = self.skip.resized(change) if isinstance(self.skip, Block) else self.skip
         return Residual(*(block.resized(change) for block in self.branch), skip=skip)
 
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""
-        skip = self.skip.to_dict() if isinstance(self.skip, Dense) else self.skip
+        skip = self.skip.to_dict() if isinstance(self.skip, Block) else self.skip
         return {"type": "Residual", "branch": [block.to_dict() for block in self.branch], "skip": skip}
 
     def __repr__(self) -> str:
-        skip = repr(self.skip) if isinstance(self.skip, Dense) else f"{self.skip:g}"
+        skip = repr(self.skip) if isinstance(self.skip, Block) else f"{self.skip:g}"
         return f"Residual({', '.join(map(repr, self.branch))}, skip={skip})"

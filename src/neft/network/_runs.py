@@ -12,6 +12,7 @@ from jax import lax
 
 from ._block import Averages, Block
 from ._chain import passed
+from ._conv import Conv
 from ._dense import Dense
 from ._residual import Residual
 from ._stage import Stage
@@ -51,8 +52,10 @@ def _sizeless(block: Block) -> Block:
     # Equal but for their widths, two blocks have the same program.
     if isinstance(block, Dense):
         return block.replace(width=1)
+    if isinstance(block, Conv):
+        return block.replace(channels=1)
     if isinstance(block, Residual):
-        skip = _sizeless(block.skip) if isinstance(block.skip, Dense) else block.skip
+        skip = _sizeless(block.skip) if isinstance(block.skip, Block) else block.skip
         return Residual(*map(_sizeless, block.branch), skip=skip)
     return block
 

@@ -6,7 +6,7 @@ at either end.
 """
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 from jax import lax
@@ -17,6 +17,17 @@ from .._guard import at_least_zero, positive, root
 from .._promote import cast, library_of
 
 Kind = Literal["input", "gaussian", "activation"]
+
+
+class Layout(NamedTuple):
+    """How stages that have positions lay them out: along the first axes of their arrays.
+
+    Equal positions of the two inputs are paired, arrays (H, W, …); or, `crossed`, all pairs are: (H, W, H, W, …), where
+    K1 is (H, W, 1, 1, …) and K2 is (1, 1, H, W, …).
+    """
+
+    axes: int
+    crossed: bool
 
 
 @jax.tree_util.register_dataclass
@@ -36,6 +47,7 @@ class Stage:
         activation: of activations σ(z), σ; else None.
         fresh: whether this is a sum with weights that nothing before depends on.
         mixed: whether the NTK of an entry depends on it in a way that is not carried on, only its mean.
+        layout: where entries stand at positions, as pixels do, how these are laid out; else None.
     """
 
     K1: Any
@@ -52,6 +64,7 @@ class Stage:
     activation: Activation | None = dataclasses.field(default=None, metadata={"static": True})
     fresh: bool = dataclasses.field(default=False, metadata={"static": True})
     mixed: bool = dataclasses.field(default=False, metadata={"static": True})
+    layout: Layout | None = dataclasses.field(default=None, metadata={"static": True})
 
     @property
     def pair(self) -> Pair:
@@ -118,13 +131,13 @@ class Stage:
         total = (self.gap * other.gap + self.total * other.total) / 2
         Theta = self.Theta * other.c + self.c * other.Theta
         K1, K2, c = self.K1 * other.K1, self.K2 * other.K2, self.c * other.c
-        return Stage(K1, K2, c, gap, total, Theta, kind="activation")
+        return Stage(K1, K2, c, gap, total, Theta, kind="activation", layout=self.layout)
 
 
 def scaled(stage: Stage, factor: Any, Theta: Any) -> Stage:
     """The moments times a factor, with a new Θ: what weights of that variance make of them, a Gaussian stage."""
     K1, K2, c, gap, total = (factor * value for value in (stage.K1, stage.K2, stage.c, stage.gap, stage.total))
-    return Stage(K1, K2, c, gap, total, Theta, fresh=True)
+    return Stage(K1, K2, c, gap, total, Theta, fresh=True, layout=stage.layout)
 
 
 def added(one: Stage, two: Stage) -> Stage:
@@ -145,6 +158,7 @@ def added(one: Stage, two: Stage) -> Stage:
         one.Theta + two.Theta,
         fresh=one.fresh and two.fresh,
         mixed=one.mixed or two.mixed,
+        layout=one.layout,
     )
 
 

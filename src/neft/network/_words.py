@@ -26,6 +26,12 @@ def _words(record: Any) -> str:
         return f"{along} around [{', '.join(map(_words, record['branch']))}]"
     if kind == "Dense":
         return f"dense to {record['width']}{_numbers(record)}"
+    if kind == "Conv":
+        return f"{_by(record['shape'])} convolution to {record['channels']}{_moved(record)}{_numbers(record)}"
+    if kind == "AvgPool":
+        return f"mean over {_by(record['shape'])}{_moved(record)}"
+    if kind in ("Flatten", "GlobalAvgPool"):
+        return {"Flatten": "flattened", "GlobalAvgPool": "mean over all positions"}[kind]
     trained = [name for name in ("gain", "bias") if record.get(f"lambda_{name}") is not None]
     rates = ", ".join(f"{name} trained at {record[f'lambda_{name}']:g}" for name in trained)
     return f"{kind}{_numbers(record)}" + (f" with {rates}" if rates else "")
@@ -34,3 +40,15 @@ def _words(record: Any) -> str:
 def _numbers(record: Any) -> str:
     unusual = {k: v for k, v in record.items() if k in _USUAL and v != _USUAL[k]}
     return f" ({', '.join(f'{_LETTERS.get(k, k)} = {v:g}' for k, v in unusual.items())})" if unusual else ""
+
+
+def _by(numbers: Sequence[int]) -> str:
+    return "×".join(map(str, numbers))
+
+
+def _moved(record: Any) -> str:
+    # What is not as usual about where windows stand: convolutions at every position, pools side by side.
+    usual = [1] * len(record["shape"]) if record["type"] == "Conv" else record["shape"]
+    words = [f"strides {_by(record['strides'])}"] if record["strides"] != usual else []
+    words += [record["padding"]] if record.get("padding", "SAME") != "SAME" else []
+    return f", {', '.join(words)}" if words else ""

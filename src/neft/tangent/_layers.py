@@ -70,6 +70,7 @@ def mlp_ntk(
     (5, 5, 2, 2)
     """
     separate(net)
+    x1, x2 = net.flat(x1), None if x2 is None else net.flat(x2)
     for argument, x in (("x1", x1), ("x2", x1 if x2 is None else x2)):
         if 0 in (shape := numeric(argument, x).shape) or len(shape) != 2:
             raise ValueError(f"{argument} has shape {shape}, but must have shape (N, {net.inputs}) with N at least 1.")

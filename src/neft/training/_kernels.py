@@ -70,8 +70,8 @@ def _refuse_negative(name: str, M: np.ndarray, rounding: float) -> None:
 
 
 def inputs(net: Network, name: str, x: Any) -> np.ndarray:
-    """At least one input of the network, shape (N, n_0)."""
-    x = _check.array(name, x, shape=(None, net.widths[0]))
+    """At least one input of the network, shape (N, n_0); images may come as they are, (N, H, W, C)."""
+    x = _check.array(name, net.flat(x), shape=(None, net.inputs))
     if not len(x):
         raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input.")
     return x

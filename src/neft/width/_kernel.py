@@ -16,11 +16,12 @@ from .._progress import track
 from .._public import public
 from .._tilt import tilt_of
 from ..network import Means, Network, Stage
-from ._kernel_engines import ByForm, ByQuadrature, BySeries, InOrder, Part, Way
+from ._kernel_engines import InOrder, Part, way_of
 from ._kernel_expansion import Expansion, expansion, reaches
 from ._kernel_file import Destination, opened
 from ._kernel_own import Occurrence, Own, averages, own
 from ._kernel_pairs import Kernel, refuse_jumps
+from ._kernel_positions import OnPositions
 from ._kernel_tiles import (
     Program,
     by_forms,
@@ -73,7 +74,7 @@ def kernel(
     x1 = _inputs("x1", x1, net)
     x2 = None if x2 is None else _inputs("x2", x2, net)
     with jax.enable_x64(True):
-        job = _Job(net, x1, x2, chosen)
+        job = (OnPositions if net.positions else _Job)(net, x1, x2, chosen)
         with opened(out, (2, len(x1), len(job.x2)), chosen, () if out is None else job.identity) as target:
             job.fill(target)
         return Kernel(*target.result)
@@ -88,7 +89,7 @@ def _dtype(dtype: Any, *inputs: Any) -> np.dtype:
 
 def _inputs(name: str, x: Any, net: Network) -> np.ndarray:
     kept = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
-    x = _check.array(name, x, ndim=2, dtype=kept)
+    x = _check.array(name, net.flat(x), ndim=2, dtype=kept)
     if x.shape[1] != net.inputs:
         raise ValueError(f"{name} has {x.shape[1]} columns, but must have {net.inputs}, the inputs of the network.")
     if not len(x):
@@ -118,7 +119,7 @@ class _Job:
         self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
         self.counts = self.owns[0].counts
-        self.ways = tuple(_way(one.act, plan) for one, plan in zip(self.met, self.plans))
+        self.ways = tuple(way_of(one.act, plan) for one, plan in zip(self.met, self.plans))
         self.exact = self.kinked and dtype == np.float64
         wanted = (self.exact or self.expanded) and not self.counts[0]
         self.first = self._coded(0, 1) if wanted else None
@@ -353,16 +354,6 @@ def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
         square = averages(tilt, one.K, slopes=False)[0]
         found.append(expansion(tilt, one.K, square, tolerance, derivatives=(0,)))
     return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)
-
-
-def _way(act: Any, plan: tuple[Expansion, ...] | None) -> Way:
-    if plan is None:
-        return Way(ByQuadrature, act)
-    orders = tuple(order for expanded in plan for order in expanded.orders)
-    if not orders:
-        return Way(ByForm, act)
-    # Orders stand at the places of σ, σ' and zσ'.
-    return Way(BySeries, act, orders if len(orders) != 1 else ((2, 1), (2, 1), *orders))
 
 
 class _Bound:

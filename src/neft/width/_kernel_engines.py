@@ -16,7 +16,7 @@ from .._hermite import broadcast_sum
 from .._tilt import tilt_of
 from ..gaussian import pair
 from ..network import Means, Stage
-from ._kernel_expansion import CHUNK
+from ._kernel_expansion import CHUNK, Expansion
 
 
 class Part(NamedTuple):
@@ -151,3 +151,14 @@ class InOrder:
 
     def _at(self, stage: Stage) -> Any:
         return next(averager for place, averager in self._used if place is stage)
+
+
+def way_of(act: Activation, plan: tuple[Expansion, ...] | None) -> Way:
+    """How an activation is averaged: without a plan by quadrature, with an empty one in closed form."""
+    if plan is None:
+        return Way(ByQuadrature, act)
+    orders = tuple(order for expanded in plan for order in expanded.orders)
+    if not orders:
+        return Way(ByForm, act)
+    # Orders stand at the places of σ, σ' and zσ'.
+    return Way(BySeries, act, orders if len(orders) != 1 else ((2, 1), (2, 1), *orders))

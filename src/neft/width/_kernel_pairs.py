@@ -48,6 +48,7 @@ def pair_kernel(
     >>> round(float(K), 5), round(float(Theta), 5)
     (6.25, 14.0)
     """
+    net.refuse_positions("kernels of one pair as a pure function (`kernel` has those of many)")
     refuse_jumps(net)
     x1, x2 = numeric("x1", x1), numeric("x2", x2)
     dtype = common_dtype(x1, x2, jnp.float32)
