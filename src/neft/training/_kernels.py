@@ -77,14 +77,14 @@ def inputs(net: Network, name: str, x: Any) -> np.ndarray:
     return x
 
 
-def targets(y: Any, count: int | None, outputs: int | None) -> np.ndarray:
-    """y_train of shape (N, n_L); one of shape (N,) counts as one output."""
-    y = _check.array("y_train", y, ndim=(1, 2))
+def targets(y: Any, count: int | None, outputs: int | None, *, name: str = "y_train") -> np.ndarray:
+    """Targets of shape (N, n_L); those of shape (N,) count as one output."""
+    y = _check.array(name, y, ndim=(1, 2))
     if y.ndim == 1 and outputs in (1, None):
         y = y[:, None]
-    y = _check.array("y_train", y, shape=(count, outputs))
+    y = _check.array(name, y, shape=(count, outputs))
     if not y.size:
-        raise ValueError(f"y_train has shape {y.shape}, but must hold at least one target.")
+        raise ValueError(f"{name} has shape {y.shape}, but must hold at least one target.")
     return y
 
 
