@@ -6,7 +6,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training, width
-from neft.training import _budget, _conjugate, _direct, _panels, _tiles
+from neft.training import _budget, _conjugate, _direct, _panels, _pivots, _spectrum, _tiles
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3, lambda_b=0.4, lambda_W=0.9)
 RNG = np.random.default_rng(0)
@@ -72,6 +72,68 @@ def test_tiles_make_the_kernel_and_its_products(small_tiles):
         np.testing.assert_allclose(tiles.diagonal(), np.diag(whole) - 0.3, rtol=1e-12)
     panels = _direct.factor(tiles)
     np.testing.assert_allclose(_panels.solve(panels, whole @ v), v, atol=1e-3)
+
+
+def test_pivoted_columns_and_the_rest_of_the_diagonal_make_the_preconditioner(small_tiles, monkeypatch):
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    tiles = _tiles.Tiles(NET, X, "ntk", 0.02)
+    Theta = width.kernel(NET, X).Theta
+    few, all_of_them = _pivots.pivoted(tiles, 16), _pivots.pivoted(tiles, 60)
+    # What is left is positive, and smaller than what 16 columns at random can leave at worst.
+    left = Theta - few.F.astype(float) @ few.F.T
+    assert np.linalg.eigvalsh(left)[0] > -1e-4 * np.trace(left) and np.trace(left) < 0.1 * np.trace(Theta)
+    np.testing.assert_allclose(few.delta, 0.02 + np.trace(left) / 60, rtol=1e-3)
+    P = few.F.astype(float) @ few.F.T + np.diag(few.delta)
+    v = RNG.normal(size=(60, 2))
+    np.testing.assert_allclose(few(P @ v), v, atol=1e-8)
+    np.testing.assert_allclose(all_of_them.F.astype(float) @ all_of_them.F.T, Theta, atol=1e-4)
+
+
+def test_little_memory_takes_conjugate_gradients(small_tiles, monkeypatch):
+    monkeypatch.setattr(_budget, "_RANKS", (8,))
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    whole = {plan.way: plan for plan in _budget.plans(10**6, 2, lambda rank: 100.0, _budget.Rates()) if not plan.keeps}
+    assert whole["direct"].bytes > 100 * whole["conjugate gradients"].bytes
+    monkeypatch.setattr(_budget, "direct", lambda *args, **kwargs: whole["direct"])
+    fit = training.regress(NET, X, Y, ridge=0.05, residual=1e-9)
+    assert fit.way == "conjugate gradients, preconditioner of rank 8"
+    other = training.regress(NET, X, Y, ridge=0.05, kernel="ntk", residual=1e-9)
+    A = np.linalg.solve(width.kernel(NET, X).Theta + 0.05 * np.eye(60), Y)
+    np.testing.assert_allclose(fit.coefficients, A, atol=1e-6)
+    assert 3 < fit.cost["products"] < 60 and other.residual <= 1e-9
+
+
+def test_a_preconditioner_saves_iterations(small_tiles, monkeypatch):
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    tiles = _tiles.Tiles(NET, X, "ntk", 0.01)
+    product = _tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))
+    counts = [
+        _conjugate.conjugate(product, inverse, Y, 1e-8, 500).products
+        for inverse in (lambda r: r, _pivots.pivoted(tiles, 8), _pivots.pivoted(tiles, 32))
+    ]
+    assert counts[0] > 1.2 * counts[1] > 1.2**2 * counts[2]
+
+
+def test_the_cost_model_counts_what_is_held():
+    plan = _budget.direct(60_000, 10, keeps=False)
+    assert 7.2e9 < plan.bytes < 8.0e9  # half of the matrix, and not much more
+    assert _budget.direct(60_000, 10, keeps=True).bytes > 3 * 7.2e9
+    small = _budget.conjugate(60_000, 10, 2048, 100, keeps=False)
+    assert 4 * 60_000 * 2048 < small.bytes < 2**31 - 5e8
+    flops = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(1e-11, 0, 0, 0)).seconds
+    np.testing.assert_allclose(flops, 60_000**3 / 3 * 1e-11)
+    entries = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(0, 1e-8, 1e-7, 0)).seconds
+    np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 3e-7), rtol=1e-4)
+
+
+def test_a_sample_tells_the_spectrum_of_the_whole():
+    x = np.random.default_rng(3).normal(size=(900, 3))
+    tiles = _tiles.Tiles(NET, x, "ntk", 0.0)
+    values = np.linalg.eigvalsh(width.kernel(NET, x).Theta)[::-1]
+    found = _spectrum.spectrum(tiles)
+    np.testing.assert_allclose(found.largest, values[0], rtol=0.1)
+    assert 0.3 < found.at(100) / values[99] < 3
+    assert found.iterations(1.0, 1e-6)(50) < found.iterations(0.01, 1e-6)(50)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.05])

@@ -3,12 +3,14 @@
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _check
 from ._panels import panel_bytes
+from ._pivots import BLOCK
 from ._tiles import TILE, threads
 
 _UNITS = {"": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -22,13 +24,35 @@ _ENTRY = 60
 _VECTORS = 10
 """Vectors of the length of the targets that conjugate gradients hold in float64."""
 
+_REFINEMENTS = 3
+"""Products with the matrix that refinement takes where float32 serves well: each wins three digits."""
+
+_RANKS = (256, 512, 1024, 2048, 4096, 8192)
+"""Ranks of the preconditioner that are considered."""
+
 
 class Plan(NamedTuple):
-    """A way of solving: its name, whether tiles are kept in float64, and the bytes of its peak beyond the start's."""
+    """A way of solving, "direct" or "conjugate gradients", and what it is expected to take.
+
+    `rank` is the preconditioner's, 0 for the factor itself; `keeps` says that the tiles stay in memory in float64.
+    `bytes` are those of the peak beyond what the process holds at the start, `seconds` those of all cores at work.
+    """
 
     way: str
+    rank: int
     keeps: bool
+    products: int
     bytes: float
+    seconds: float
+
+
+class Rates(NamedTuple):
+    """Seconds of all cores together for a multiplication or addition in float32, an entry of a kernel, a byte read."""
+
+    flop: float = 6e-12
+    entry32: float = 4e-8
+    entry64: float = 6e-8
+    byte: float = 1e-10
 
 
 def parsed(memory: Any) -> float:
@@ -65,22 +89,58 @@ def around(count: int, outputs: int) -> float:
     return _PROGRAMS + threads() * _ENTRY * tile + 2 * threads() * 8 * tile + 8 * _VECTORS * count * outputs
 
 
-def direct(count: int, outputs: int, *, keeps: bool) -> Plan:
+def direct(count: int, outputs: int, *, keeps: bool, rates: Rates = Rates()) -> Plan:  # noqa: B008
     """The factor in float32, half the matrix; with the kernel in float64 beside it, if that is kept."""
-    factor = panel_bytes(count)
-    return Plan("direct", keeps, around(count, outputs) + factor + (2 * factor if keeps else 0))
+    half, entries = panel_bytes(count), count * (count + 1) / 2
+    seconds = count**3 / 3 * rates.flop + entries * (rates.entry64 if keeps else rates.entry32)
+    seconds += _REFINEMENTS * entries * (8 * rates.byte if keeps else rates.entry64)
+    needed = around(count, outputs) + half + (2 * half if keeps else 0)
+    return Plan("direct", 0, keeps, _REFINEMENTS, needed, seconds)
 
 
-def chosen(count: int, outputs: int, memory: Any) -> Plan:
-    """The fastest way that fits the memory."""
+def conjugate(
+    count: int,
+    outputs: int,
+    rank: int,
+    iterations: float,
+    *,
+    keeps: bool,
+    rates: Rates = Rates(),  # noqa: B008
+) -> Plan:
+    """Conjugate gradients with a preconditioner of this rank, in so many iterations."""
+    entries = count * (count + 1) / 2
+    each = entries * (8 * rates.byte if keeps else rates.entry64) + 4 * count * rank * (
+        outputs * rates.flop + rates.byte
+    )
+    seconds = 3 * count * rank**2 * rates.flop + count * rank * rates.entry64 + iterations * each
+    seconds += entries * rates.entry64 if keeps else 0
+    needed = around(count, outputs) + 4 * count * rank + 16 * rank**2 + 16 * count * BLOCK
+    needed += 2 * panel_bytes(count) if keeps else 0
+    return Plan("conjugate gradients", rank, keeps, int(np.ceil(iterations)), needed, seconds)
+
+
+def plans(count: int, outputs: int, iterations: Callable[[int], float], rates: Rates) -> list[Plan]:
+    """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves."""
+    ranks = [rank for rank in _RANKS if rank <= count // 4]
+    found = [direct(count, outputs, keeps=keeps, rates=rates) for keeps in (True, False)]
+    found += [
+        conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)
+        for rank in ranks
+        for keeps in (True, False)
+    ]
+    return sorted(found, key=lambda plan: plan.seconds)
+
+
+def fitting(found: list[Plan], count: int, memory: Any) -> Plan:
+    """The fastest of these ways that fits the memory; a sentence where none does."""
     budget, now = parsed(memory), resident()
-    plans = [direct(count, outputs, keeps=keeps) for keeps in (True, False)]
-    for plan in plans:
+    for plan in found:
         if now + plan.bytes <= budget:
             return plan
+    least = now + min(plan.bytes for plan in found)
     raise ValueError(
-        f"memory is {_check.brief(memory)}, but {count} points take {in_words(now + plans[-1].bytes)}, of which this "
-        f"process holds {in_words(now)} already: give memory='{np.ceil((now + plans[-1].bytes) / 1e8) / 10:g}GB'."
+        f"memory is {_check.brief(memory)}, but {count} points take at least {in_words(least)}, of which this process "
+        f"holds {in_words(now)} already: give memory='{np.ceil(least / 1e8) / 10:g}GB'."
     )
 
 

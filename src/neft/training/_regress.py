@@ -14,6 +14,7 @@ from ..network import MLP, Network
 from . import _budget
 from ._kernels import digest, targets
 from ._solver import Solver, solver
+from ._spectrum import rates, spectrum
 from ._tiles import TILE, Matrix, Tiles, cuts, in_threads
 
 
@@ -33,6 +34,7 @@ class Regression(Result):
     ridge: float
     residual: float
     way: str
+    memory: float
     cost: dict[str, float]
     network: dict[str, Any]
     made: Made
@@ -75,7 +77,9 @@ class Regression(Result):
 
     def _solver(self, tiles: Tiles) -> "Solver":
         if self._live is None:
-            object.__setattr__(self, "_live", solver(tiles, self.made.tolerances["residual"], keeps=False))
+            residual = self.made.tolerances["residual"]
+            plan = _budget.fitting(_ways(tiles, residual), tiles.count, self.memory)
+            object.__setattr__(self, "_live", solver(tiles, residual, plan))
         return self._live
 
 
@@ -121,8 +125,8 @@ def regress(
     if not ridge:
         x, y = _distinct(x, y)
     tiles = Tiles(net, x, "ntk" if kernel == "ntk" else "nngp", ridge)
-    plan = _budget.chosen(len(x), net.outputs, memory)
-    live = solver(tiles, residual, keeps=plan.keeps)
+    plan = _budget.fitting(_ways(tiles, residual), len(x), memory)
+    live = solver(tiles, residual, plan)
     prepared = time.process_time()
     solved = live(y)
     fit = Regression(
@@ -131,12 +135,14 @@ def regress(
         kernel=kernel,
         ridge=ridge,
         residual=solved.residual,
-        way=plan.way,
+        way=plan.way if not plan.rank else f"{plan.way}, preconditioner of rank {plan.rank}",
+        memory=_budget.parsed(memory),
         cost={
             "CPU seconds": time.process_time() - worked,
             "CPU seconds of refinement": time.process_time() - prepared,
             "seconds": time.monotonic() - started,
             "products": float(solved.products),
+            "seconds expected": plan.seconds,
             "bytes expected": plan.bytes,
             "bytes at the peak": _budget.peak(),
         },
@@ -154,6 +160,11 @@ def points(net: Network, name: str, x: Any) -> np.ndarray:
     if not len(x):
         raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input.")
     return x
+
+
+def _ways(tiles: Tiles, residual: float) -> list[_budget.Plan]:
+    expected = spectrum(tiles).iterations(tiles.ridge, residual)
+    return _budget.plans(tiles.count, tiles.net.outputs, expected, rates(tiles))
 
 
 def _distinct(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
