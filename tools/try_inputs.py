@@ -589,6 +589,16 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "steps": None,
             "learning_rate": None,
         },
+        "training.regress": lambda: {
+            "net": t()["net"],
+            "x": trained["x_train"],
+            "y": trained["y_train"],
+            "ridge": 0.1,
+            "kernel": "ntk",
+            "memory": "8GB",
+            "folder": None,
+            "residual": 1e-6,
+        },
         "training.max_learning_rate": lambda: {"net": t()["net"], "x_train": t()["x"]},
         "training.representation": lambda: (
             trained | {"widths": [4, 8], "depths": [2, 3], "draws": 2, "key": t()["key"]}
@@ -769,6 +779,10 @@ COMMANDS = {
     "predict": (
         "--widths 784,4,1 --train 4 --test 2",
         ["--train", "--test", "--preprocess", "--time", "--steps", "--learning-rate", "--order", "--draws"],
+    ),
+    "regress": (
+        "--widths 784,4,10 --train 4 --test 2 --subset --ridge 0.1",
+        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--residual"],
     ),
     "action": (
         "--hidden 0",

@@ -1,12 +1,14 @@
 """Kernel regression on many points, against NumPy's solution of the whole system and against `predict` and `nngp`."""
 
+import shutil
+
 import numpy as np
 import pytest
 from helpers import one_sentence
 
 import neft
 from neft import MLP, training, width
-from neft.training import _budget, _conjugate, _direct, _panels, _pivots, _spectrum, _tiles
+from neft.training import _budget, _conjugate, _direct, _kept, _panels, _pivots, _solver, _spectrum, _tiles
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3, lambda_b=0.4, lambda_W=0.9)
 RNG = np.random.default_rng(0)
@@ -177,6 +179,16 @@ def test_a_fit_says_how_it_was_made_and_comes_back_from_a_file(tmp_path):
         np.testing.assert_allclose(one, two, atol=1e-9)
 
 
+def test_labels_are_found_by_the_largest_output():
+    fit = training.regress(NET, X, Y, ridge=0.1)
+    tested = fit.test(NEW, (fit.predict(NEW).argmax(1) + np.array([0, 0, 1, 1, 0, 0, 0])) % 2)
+    assert tested.accuracy == 5 / 7 and tested.points == 60 and fit.test(NEW).accuracy is None
+    np.testing.assert_array_equal(tested.mean, fit.predict(NEW))
+    assert tested.residual == fit.residual
+    with one_sentence("labels has shape (6,)"):
+        fit.test(NEW, [0] * 6)
+
+
 def test_inputs_in_single_precision_stay_what_they_are():
     fit = training.regress(NET, X.astype(np.float32), Y, residual=1e-9)
     assert fit.x.dtype == np.float32
@@ -205,6 +217,78 @@ def test_what_single_precision_cannot_bear_is_said_with_a_ridge_that_it_can():
     Theta = width.kernel(net, x).Theta
     np.testing.assert_allclose(Theta @ fit.coefficients + ridge * fit.coefficients, np.sin(3 * x), atol=1e-5)
     assert ridge < 1e-6 * np.linalg.eigvalsh(Theta)[-1]
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(monkeypatch, owner, name, calls):
+    """The function fails at its call after so many."""
+    real, left = getattr(owner, name), [calls]
+
+    def run(*args, **kwargs):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stopped
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, run)
+    return lambda: monkeypatch.setattr(owner, name, real)
+
+
+@pytest.mark.parametrize("way", ["direct", "conjugate gradients"])
+def test_the_same_call_goes_on_where_it_was_stopped(small_tiles, monkeypatch, tmp_path, way):
+    monkeypatch.setattr(_solver, "EVERY", 0.0)
+    monkeypatch.setattr(_pivots, "BLOCK", 4)
+    if way != "direct":
+        monkeypatch.setattr(_budget, "_RANKS", (8,))
+        monkeypatch.setattr(_budget, "direct", lambda *a, **k: _budget.Plan("direct", 0, False, 3, 1e20, 1e20))
+    else:
+        monkeypatch.setattr(_budget, "_RANKS", ())
+    monkeypatch.setattr(_budget, "panel_bytes", lambda count: 10**4)
+    call = lambda folder: training.regress(NET, X, Y, ridge=0.1, residual=1e-9, folder=folder)  # noqa: E731
+    whole = call(tmp_path / "whole")
+    assert whole.way.startswith(way)
+    # Stopped within the factor, then within a product, and again in one.
+    for calls in (3, 9, 5):
+        again = stop_after(monkeypatch, _kept.Folder, "save", calls)
+        with pytest.raises(Stopped):
+            call(tmp_path / "part")
+        again()
+    done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("[pc]*-0000?.npz")}
+    fit = call(tmp_path / "part")
+    np.testing.assert_array_equal(fit.coefficients, whole.coefficients)
+    assert fit.cost["products"] == whole.cost["products"] and len(done) >= 2
+    assert all((tmp_path / "part" / name).stat().st_mtime_ns == time for name, time in done.items())
+    assert not (tmp_path / "part" / "reserved").exists() and not list((tmp_path / "part").glob("*.part"))
+
+
+def test_a_folder_belongs_to_one_regression_and_says_what_is_wrong_with_it(tmp_path, monkeypatch):
+    fit = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    with one_sentence("folder is", "another ridge"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.2, folder=tmp_path / "one")
+    panel = tmp_path / "one" / "panel-00000.npz"
+    panel.write_bytes(panel.read_bytes()[:-1] + b"x")
+    with one_sentence("panel-00000.npz", "is damaged"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    panel.unlink()
+    again = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    np.testing.assert_array_equal(fit.coefficients, again.coefficients)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "mine.txt").write_text("…")
+    with one_sentence("folder is", "holds other files"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "two")
+    (tmp_path / "three").write_text("…")
+    with one_sentence("folder is", "cannot be used"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "three")
+    (tmp_path / "one" / "regression.json").write_text("{}")
+    with one_sentence("not the note of a regression"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100))
+    with one_sentence("folder is", "more, but its disk has"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "four")
 
 
 def test_bad_input_gets_a_sentence():

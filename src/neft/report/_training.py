@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._result import Result
-from ..training.results import Forecast, Posterior, Prediction
+from ..training.results import Forecast, Posterior, Prediction, Regression, Tested
 from . import _finite as _finite
 from ._tables import Table, tables
 
@@ -35,6 +35,31 @@ def _posterior(found: Posterior) -> tuple[Table, ...]:
     )
     columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
     return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=_left_out(N, O)),)
+
+
+@tables.register(Regression)
+def _regression(found: Regression) -> tuple[Table, ...]:
+    return (_solved(found, len(found.x)),)
+
+
+@tables.register(Tested)
+def _tested(found: Tested) -> tuple[Table, ...]:
+    N, O = found.mean.shape
+    rows = tuple(
+        (str(a + 1), *(f"{found.mean[a, i]:.5g}" for i in range(min(O, _OUTPUTS)))) for a in range(min(N, _ROWS))
+    )
+    columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
+    notes = _left_out(N, O)
+    if found.accuracy is not None:
+        notes = (*notes, f"The largest output is the label of {found.accuracy:.2%} of {N} inputs.")
+    table = Table(title="Mean at the test inputs", columns=columns, rows=rows, notes=notes)
+    return (_solved(found, found.points), table)
+
+
+def _solved(found: Regression | Tested, points: int) -> Table:
+    rows = [("residual", f"{found.residual:.2g}"), *((name, f"{value:.4g}") for name, value in found.cost.items())]
+    title = f"Kernel regression on {points} points: {found.kernel}, ridge {found.ridge:g}, {found.way}"
+    return Table(title=title, columns=("", "value"), rows=tuple(rows))
 
 
 @tables.register(Forecast)

@@ -45,6 +45,16 @@ class Plan(NamedTuple):
     bytes: float
     seconds: float
 
+    def on_disk(self, count: int, outputs: int) -> float:
+        """Bytes that a folder comes to."""
+        solved = 5 * 8 * count * outputs
+        return 2 * solved + (
+            4 * count * self.rank + 8 * count * (self.rank // BLOCK + 1) if self.rank else panel_bytes(count)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.way}, preconditioner of rank {self.rank}" if self.rank else self.way
+
 
 class Rates(NamedTuple):
     """Seconds of all cores together for a multiplication or addition in float32, an entry of a kernel, a byte read."""

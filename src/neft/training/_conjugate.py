@@ -16,29 +16,49 @@ class Solved(NamedTuple):
     products: int
 
 
-def conjugate(product: Product, precondition: Product, b: np.ndarray, tolerance: float, most: int) -> Solved:
+class State(NamedTuple):
+    """Where conjugate gradients are: solution, residual, direction, r·z, and how many products it took."""
+
+    x: np.ndarray
+    r: np.ndarray
+    p: np.ndarray
+    rz: np.ndarray
+    products: np.ndarray
+
+
+def conjugate(
+    product: Product,
+    precondition: Product,
+    b: np.ndarray,
+    tolerance: float,
+    most: int,
+    *,
+    state: State | None = None,
+    notice: Callable[[State], None] | None = None,
+) -> Solved:
     """A⁻¹b by conjugate gradients: with a good preconditioner, iterative refinement that never overshoots.
 
-    It ends when each column's residual is below `tolerance` of its size, or after `most` products.
+    It ends when each column's residual is below `tolerance` of its size, or after `most` products. `notice` is told
+    where it is after each of them, and from such a `state` it goes on.
     """
     size = np.linalg.norm(b, axis=0)
     size = np.where(size > 0, size, 1.0)
-    x, r = np.zeros_like(b), b.copy()
-    z = precondition(r)
-    p, rz = z, _dots(r, z)
-    count, worst = 0, _worst(r, size)
-    while worst > tolerance and count < most:
+    if state is None:
+        z = precondition(b)
+        state = State(np.zeros_like(b), b.copy(), z, _dots(b, z), np.array(0))
+    while _worst(state.r, size) > tolerance and state.products < most:
+        x, r, p, rz, products = state
         Ap = product(p)
-        count += 1
         step = _ratio(rz, _dots(p, Ap))
-        x, r, old = x + step * p, r - step * Ap, r
-        worst = _worst(r, size)
-        if worst <= tolerance:
-            break
-        z = precondition(r)
-        # Polak and Ribière's form: a preconditioner that rounds is not quite the same from one step to the next.
-        p, rz = z + _ratio(_dots(z, r - old), rz) * p, _dots(r, z)
-    return Solved(x, worst, count)
+        x, new = x + step * p, r - step * Ap
+        if _worst(new, size) > tolerance:
+            z = precondition(new)
+            # Polak and Ribière's form: a preconditioner that rounds is not quite the same from one step to the next.
+            p, rz = z + _ratio(_dots(z, new - r), rz) * p, _dots(new, z)
+        state = State(x, new, p, rz, products + 1)
+        if notice is not None:
+            notice(state)
+    return Solved(state.x, _worst(state.r, size), int(state.products))
 
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:

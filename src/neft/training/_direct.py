@@ -3,17 +3,28 @@
 import numpy as np
 
 from .._progress import track
+from ._kept import Folder
 from ._panels import factorize, solve
 from ._tiles import Kept, Place, Tiles, cuts, in_threads
 
 
-def factor(tiles: Tiles, kept: Kept | None = None) -> list[np.ndarray]:
-    """The panels of the Cholesky factor; tiles come from `kept` or are computed in float32, once each."""
+def factor(tiles: Tiles, kept: Kept | None = None, folder: Folder | None = None) -> list[np.ndarray]:
+    """The panels of the Cholesky factor; tiles come from `kept` or are computed in float32, once each.
+
+    With a folder each panel is kept in a file, and those that are there already are read.
+    """
     panels: list[np.ndarray] = []
-    for cut in track(cuts(tiles.count), "factorization"):
+    for k, cut in enumerate(track(cuts(tiles.count), "factorization")):
+        name = f"panel-{k:05d}"
+        found = None if folder is None else folder.load(name)
+        if found is not None:
+            panels.append(found["panel"])
+            continue
         panel = columns(tiles, cut, kept)
         factorize(panel, (before[len(before) - len(panel) :] for before in panels), cut.start)
         panels.append(panel)
+        if folder is not None:
+            folder.save(name, panel=panel)
     return panels
 
 

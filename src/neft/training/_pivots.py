@@ -4,11 +4,16 @@ After Chen, Epperly, Tropp, Webber 2022. Columns are drawn with probabilities th
 block of them at a time.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import scipy.linalg
 
 from .._progress import track
 from ._tiles import Tiles, cuts, in_threads
+
+if TYPE_CHECKING:
+    from ._kept import Folder
 
 BLOCK = 256
 """Columns that are drawn at once."""
@@ -37,14 +42,21 @@ class LowRank:
         return out
 
 
-def pivoted(tiles: Tiles, rank: int, *, seed: int = 0) -> LowRank:
-    """The preconditioner of a matrix from `rank` of its columns."""
-    rng = np.random.default_rng(seed)
+def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Folder | None" = None) -> LowRank:
+    """The preconditioner of a matrix from `rank` of its columns; a folder keeps each block of them."""
     left = tiles.diagonal()
     F = np.zeros((tiles.count, rank), np.float32)
-    for block in track(cuts(rank, BLOCK), "preconditioner"):
-        left = _next(tiles, F, block, left, rng)
-    return LowRank(F, np.full(tiles.count, tiles.ridge + max(left.mean(), np.finfo(np.float32).eps * F[:, 0].max())))
+    for i, block in enumerate(track(cuts(rank, BLOCK), "preconditioner")):
+        name = f"columns-{i:05d}"
+        found = None if folder is None else folder.load(name)
+        if found is not None:
+            F[:, block], left = found["F"], found["left"]
+            continue
+        left = _next(tiles, F, block, left, np.random.default_rng((seed, i)))
+        if folder is not None:
+            folder.save(name, F=F[:, block], left=left)
+    rest = max(left.mean(), np.finfo(np.float32).eps * float(np.abs(F).max()) ** 2)
+    return LowRank(F, np.full(tiles.count, tiles.ridge + rest))
 
 
 def _next(tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Kernel regression of an infinitely wide network on as many points as memory holds half a matrix of, or more."""
 
+import os
 import time
 from typing import Any, ClassVar
 
@@ -8,10 +9,13 @@ from jaxtyping import Float
 
 from .. import _check
 from .._blocks import block_size
+from .._progress import say
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Network
 from . import _budget
+from ._budget import in_words
+from ._kept import Folder, fingerprint
 from ._kernels import digest, targets
 from ._solver import Solver, solver
 from ._spectrum import rates, spectrum
@@ -50,6 +54,7 @@ class Regression(Result):
         yield "way", self.way
         yield "cost", ", ".join(f"{name} {value:.3g}" for name, value in self.cost.items())
 
+    @public
     def predict(self, x_new: Any, *, variance: bool = False) -> Any:
         """The mean at new inputs (M, n_L); with `variance` also that of each input, (M,), the same for all outputs.
 
@@ -70,6 +75,22 @@ class Regression(Result):
             [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.count, len(x_new))]
         )
 
+    @public
+    def test(self, x_test: Any, labels: Any = None) -> "Tested":
+        """What it gives at test inputs, and for labels 0, 1, 2, … which part of them the largest output finds.
+
+        Args:
+            x_test: inputs of shape (M, n_0).
+            labels: whole numbers, shape (M,).
+        """
+        mean = self.predict(x_test)
+        found = None
+        if labels is not None:
+            labels = _check.array("labels", labels, shape=(len(mean),), dtype=np.int64, at_least=0)
+            found = float((mean.argmax(axis=1) == labels).mean())
+        names = ("kernel", "ridge", "residual", "way", "cost", "made")
+        return Tested(mean=mean, accuracy=found, points=len(self.x), **{name: getattr(self, name) for name in names})
+
     def _net(self) -> Network:
         if self._live is not None:
             return self._live.matrix.tiles.net
@@ -83,6 +104,21 @@ class Regression(Result):
         return self._live
 
 
+@result
+class Tested(Result):
+    """A regression on `points` inputs at test inputs: the mean (M, n_L), and the accuracy where there were labels."""
+
+    mean: Float[np.ndarray, "tests outputs"]
+    accuracy: float | None
+    points: int
+    kernel: str
+    ridge: float
+    residual: float
+    way: str
+    cost: dict[str, float]
+    made: Made
+
+
 @public
 def regress(
     net: Network,
@@ -92,6 +128,7 @@ def regress(
     ridge: float = 0.0,
     kernel: str = "ntk",
     memory: Any = "8GB",
+    folder: str | os.PathLike[str] | None = None,
     residual: float = 1e-6,
 ) -> Regression:
     """Kernel regression on many points: (Θ + ridge) a = y, solved to a residual, within a memory.
@@ -108,6 +145,8 @@ def regress(
         ridge: what is added to the kernel's diagonal.
         kernel: "ntk" or "nngp".
         memory: the most that this process may hold, such as "8GB" or "2GiB", JAX and data included.
+        folder: a new folder, in which the factor and the solution are kept as they are made; after any stop the same
+            call goes on from there. Without one nothing is kept.
         residual: the relative residual of the float64 system that is wanted.
 
     >>> from neft import MLP
@@ -125,17 +164,25 @@ def regress(
     if not ridge:
         x, y = _distinct(x, y)
     tiles = Tiles(net, x, "ntk" if kernel == "ntk" else "nngp", ridge)
-    plan = _budget.fitting(_ways(tiles, residual), len(x), memory)
-    live = solver(tiles, residual, plan)
+    place = None if folder is None else Folder(folder, fingerprint(specification | {"residual": residual}))
+    plan = _budget.fitting(_ways(tiles, residual, place), len(x), memory)
+    say(f"{len(x)} points: {plan}, {in_words(plan.bytes)} of memory, about {plan.seconds:.0f} seconds.")
+    if place is not None:
+        on_disk = plan.on_disk(len(x), net.outputs)
+        say(f"{place.path} will hold {in_words(on_disk)}.")
+        place.begin(plan._asdict(), on_disk)
+    live = solver(tiles, residual, plan, place)
     prepared = time.process_time()
-    solved = live(y)
+    solved = live(y, place)
+    if place is not None:
+        place.end()
     fit = Regression(
         coefficients=solved.x,
         x=x,
         kernel=kernel,
         ridge=ridge,
         residual=solved.residual,
-        way=plan.way if not plan.rank else f"{plan.way}, preconditioner of rank {plan.rank}",
+        way=str(plan),
         memory=_budget.parsed(memory),
         cost={
             "CPU seconds": time.process_time() - worked,
@@ -162,7 +209,9 @@ def points(net: Network, name: str, x: Any) -> np.ndarray:
     return x
 
 
-def _ways(tiles: Tiles, residual: float) -> list[_budget.Plan]:
+def _ways(tiles: Tiles, residual: float, folder: Folder | None = None) -> list[_budget.Plan]:
+    if folder is not None and folder.plan is not None:
+        return [_budget.Plan(**folder.plan)]  # as it was begun
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
     return _budget.plans(tiles.count, tiles.net.outputs, expected, rates(tiles))
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -93,11 +93,24 @@ Kept = dict[tuple[int, int], np.ndarray]
 """Tiles in memory, by their first row and first column."""
 
 
+class Checkpoint(Protocol):
+    """Where a product that takes minutes keeps how far it is."""
+
+    def load(self, empty: np.ndarray) -> tuple[np.ndarray, int]:
+        """The sum so far and how many tiles are in it: what was kept, or nothing of none."""
+        ...
+
+    def reached(self, out: np.ndarray, done: int) -> None:
+        """So many tiles are in the sum."""
+        ...
+
+
 class Matrix:
     """Products with a matrix of tiles in float64; what is not `kept` is computed again for each of them."""
 
     def __init__(self, tiles: Tiles, kept: Kept | None = None) -> None:
-        self.tiles, self.kept, self.sweeps = tiles, kept, 0
+        self.tiles, self.kept = tiles, kept
+        self.checkpoint: Checkpoint | None = None
 
     def tile(self, place: Place) -> np.ndarray:
         """A tile on or below the diagonal."""
@@ -112,13 +125,17 @@ class Matrix:
             entries = self.tile(place)
             return entries @ v[columns], None if rows == columns else entries.T @ v[rows]
 
-        out = np.zeros_like(v)
-        places = self.tiles.places()
+        out, done = np.zeros_like(v), 0
+        if self.checkpoint is not None:
+            out, done = self.checkpoint.load(out)
+        places = self.tiles.places()[done:]
         for (rows, columns), (own, mirrored) in zip(places, in_threads(products, places, "products")):
             out[rows] += own
             if mirrored is not None:
                 out[columns] += mirrored
-        self.sweeps += 1
+            done += 1
+            if self.checkpoint is not None:
+                self.checkpoint.reached(out, done)
         return out
 
 
