@@ -570,6 +570,8 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "learning_rate": None,
                 "order": 0,
                 "cutoff": 1e-10,
+                "ridge": None,
+                "covariance": True,
             }
         ),
         "training.predict_from_kernels": lambda: {
@@ -782,7 +784,7 @@ COMMANDS = {
     ),
     "regress": (
         "--widths 784,4,10 --train 4 --test 2 --subset --ridge 0.1",
-        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--residual"],
+        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance"],
     ),
     "action": (
         "--hidden 0",

@@ -38,7 +38,7 @@ def regress(
         Path | None,
         typer.Option("--folder", help="Keep what is done in this folder; the same line resumes.", show_default=False),
     ] = None,
-    residual: Annotated[float, typer.Option("--residual", help="The relative residual that is wanted.")] = 1e-6,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="The relative residual that is wanted.")] = 1e-6,
 ) -> None:
     """Fit the mean of infinitely wide trained networks to many points, and predict test inputs.
 
@@ -62,7 +62,7 @@ def regress(
             outputs=network.outputs or (1 if y.ndim == 1 else y.shape[1]),
         )
     fit = training.regress(
-        network.build(), x, y, ridge=ridge, kernel=kernel, memory=memory, folder=folder, residual=residual
+        network.build(), x, y, ridge=ridge, kernel=kernel, memory=memory, folder=folder, residual=tolerance
     )
     emit(fit.test(x_test, labels), output)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
-from .._blocks import block_size
+from .._blocks import BUDGET, block_size
 from .._progress import say
 from .._public import public
 from .._result import Made, Result, result
@@ -20,6 +20,9 @@ from ._kernels import digest, targets
 from ._solver import Solver, solver
 from ._spectrum import rates, spectrum
 from ._tiles import TILE, Matrix, Tiles, cuts, in_threads
+
+_VECTORS = 12
+"""Vectors that a new input's variance takes while it is computed."""
 
 
 @result
@@ -72,7 +75,7 @@ class Regression(Result):
         if not variance:
             return mean
         return mean, np.concatenate(
-            [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.count, len(x_new))]
+            [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.count, len(x_new), self.memory)]
         )
 
     @public
@@ -264,6 +267,7 @@ def _columns(tiles: Tiles, x_new: np.ndarray) -> np.ndarray:
     return np.concatenate(list(made))
 
 
-def _few(count: int, news: int) -> list[slice]:
-    # As many new inputs at once as take less memory than tiles do.
-    return cuts(news, min(TILE, block_size(8 * 12 * count, news)))
+def _few(count: int, news: int, memory: float) -> list[slice]:
+    # As many new inputs at once as what is left of the memory holds vectors for.
+    left = max(BUDGET, memory - _budget.resident())
+    return cuts(news, min(TILE, block_size(8 * _VECTORS * count, news, budget=left)))
