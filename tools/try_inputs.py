@@ -570,6 +570,8 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "learning_rate": None,
                 "order": 0,
                 "cutoff": 1e-10,
+                "ridge": None,
+                "covariance": True,
             }
         ),
         "training.predict_from_kernels": lambda: {
@@ -588,6 +590,16 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "time": None,
             "steps": None,
             "learning_rate": None,
+        },
+        "training.regress": lambda: {
+            "net": t()["net"],
+            "x": trained["x_train"],
+            "y": trained["y_train"],
+            "ridge": 0.1,
+            "kernel": "ntk",
+            "memory": "8GB",
+            "folder": None,
+            "residual": 1e-6,
         },
         "training.max_learning_rate": lambda: {"net": t()["net"], "x_train": t()["x"]},
         "training.representation": lambda: (
@@ -769,6 +781,10 @@ COMMANDS = {
     "predict": (
         "--widths 784,4,1 --train 4 --test 2",
         ["--train", "--test", "--preprocess", "--time", "--steps", "--learning-rate", "--order", "--draws"],
+    ),
+    "regress": (
+        "--widths 784,4,10 --train 4 --test 2 --subset --ridge 0.1",
+        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance"],
     ),
     "action": (
         "--hidden 0",

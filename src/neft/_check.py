@@ -157,7 +157,7 @@ def floating(argument: str, value: Any) -> np.dtype:
 
 def memory(what: str, count: int, *, itemsize: int = 8) -> None:
     """Refuse what would not fit into this machine's memory, before the system ends the process over it."""
-    have, need = _memory(), count * itemsize
+    have, need = machine_memory(), count * itemsize
     if need > have:
         raise ValueError(
             f"{what} would take {need:.2e} bytes, but this machine has {have:.2e} bytes of memory: take smaller ones."
@@ -165,7 +165,8 @@ def memory(what: str, count: int, *, itemsize: int = 8) -> None:
 
 
 @functools.cache
-def _memory() -> float:
+def machine_memory() -> float:
+    """Bytes of memory that this machine has, as far as that is known."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):  # not a POSIX system

@@ -60,6 +60,12 @@ def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[
             bar.stop()
 
 
+def say(line: str) -> None:
+    """A line about work that begins, where a bar would be shown."""
+    if not _quiet and sys.stderr.isatty():
+        print(line, file=sys.stderr)
+
+
 def _bar():
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

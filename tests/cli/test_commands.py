@@ -144,7 +144,7 @@ class TestClaims:
         assert [outcome.level for outcome in kept] == ["full"]
 
 
-@pytest.mark.parametrize("command", ["action", "data fashion-mnist", "fisher", "predict", "report", "train"])
+@pytest.mark.parametrize("command", ["action", "data fashion-mnist", "fisher", "predict", "regress", "report", "train"])
 @pytest.mark.parametrize("subset", [True, False])
 def test_every_command_with_data_takes_the_bundled_subset(neft, monkeypatch, tmp_path, command, subset):
     from neft import data

@@ -252,3 +252,56 @@ def test_bad_input_gets_one_clear_sentence():
         training.nngp(NET, X, Y, TEST, noise=-1.0)
     with one_sentence("x_train is missing"):
         training.max_learning_rate(NET)
+
+
+def test_ridges_are_solved_together_and_leave_one_out_is_leaving_one_out():
+    ridges = [0.0, 0.1, 2.0]
+    found = training.predict(NET, X, Y, TEST, ridge=ridges)
+    every = np.concatenate([X, TEST])
+    K, Theta = width.kernel(NET, every)
+    for ridge, mean, cov, missed in zip(ridges, found.mean, found.cov, found.leave_one_out):
+        A = Theta[4:, :4] @ np.linalg.inv(Theta[:4, :4] + ridge * np.eye(4))
+        np.testing.assert_allclose(mean, A @ Y, atol=1e-9)
+        joint = np.concatenate([-A, np.eye(2)], axis=1)
+        np.testing.assert_allclose(cov, joint @ K @ joint.T, atol=1e-9)
+        errors = []
+        for i in range(4):
+            rest = np.delete(np.arange(4), i)
+            inverse = np.linalg.inv(Theta[np.ix_(rest, rest)] + ridge * np.eye(3))
+            errors.append(Y[i] - Theta[i, rest] @ inverse @ Y[rest])
+        np.testing.assert_allclose(missed, np.mean(np.square(errors)), rtol=1e-7)
+    np.testing.assert_allclose(found.mean[0], training.predict(NET, X, Y, TEST).mean, atol=1e-9)
+    one = training.predict(NET, X, Y, TEST, ridge=0.1)
+    np.testing.assert_allclose(one.mean, found.mean[1], atol=1e-12)
+    assert one.leave_one_out.shape == () and found.ridge.tolist() == ridges
+    (table,) = neft.report.tables(found)
+    assert [row[0] for row in table.rows[::2]] == ["ridge 0", "ridge 0.1", "ridge 2"]
+    assert f"{missed:.4g} at ridge 2." in table.notes[-1]
+    with one_sentence("ridge", "end of training"):
+        training.predict(NET, X, Y, TEST, time=1.0, ridge=0.1)
+    with one_sentence("ridge holds -1"):
+        training.predict(NET, X, Y, TEST, ridge=[-1.0])
+    with one_sentence("ridge", "order=0"):
+        training.predict(NET, X, Y, TEST, ridge=0.1, order=1)
+
+
+def test_the_mean_alone_is_the_same_mean(tmp_path):
+    for x in (TEST, None):
+        found = training.predict(NET, X, Y, x, covariance=False)
+        np.testing.assert_allclose(found.mean, training.predict(NET, X, Y, x).mean, atol=1e-11)
+        assert found.cov is None and "±" not in neft.report.tables(found)[0].text()
+    with one_sentence("std", "covariance=False"):
+        found.std  # noqa: B018
+    found.save(tmp_path / "a.json")
+    assert neft.load(tmp_path / "a.json") == found
+
+
+def test_what_does_not_fit_memory_is_said_before_it_starts(monkeypatch):
+    monkeypatch.setattr(neft._check, "machine_memory", lambda: 5 * 8 * 6**2 - 1.0)
+    for call in (training.predict, training.nngp):
+        with one_sentence("4 training inputs", "1.44e-06 GB", "neft.training.regress("):
+            call(NET, X, Y, TEST)
+    training.predict(NET, X, Y, TEST, covariance=False)
+    monkeypatch.setattr(neft._check, "machine_memory", lambda: 100.0)
+    with one_sentence("4 training inputs", "neft.training.regress("):
+        training.predict(NET, X, Y, TEST, covariance=False)

@@ -13,6 +13,7 @@ from ._flat import flat
 from ._network import network
 from ._phase import phase
 from ._predict import predict
+from ._regress import regress
 from ._report import report
 from ._show import show
 from ._stats import stats
@@ -28,6 +29,7 @@ for _command in (
     phase,
     advise,
     predict,
+    regress,
     action,
     fisher,
     train,

@@ -46,7 +46,7 @@ def predict(
     if data.endswith(".npz"):
         if full is not None:
             raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {data!r}.")
-        x_train, y_train, x_test = _npz(data)
+        x_train, y_train, x_test = npz(data)
     else:
         x_train, y_train, x_test = _named(data, trains, tests, preprocess, full)
     if network.widths is None and network.file is None:
@@ -70,7 +70,8 @@ def predict(
     emit(found, output)
 
 
-def _npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+def npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    """x_train, y_train and x_test of a file."""
     import numpy as np
 
     from .. import _check

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._result import Result
-from ..training.results import Forecast, Posterior, Prediction
+from ..training.results import Forecast, Posterior, Prediction, Regression, Tested
 from . import _finite as _finite
 from ._tables import Table, tables
 
@@ -15,10 +15,13 @@ def _prediction(found: Prediction) -> tuple[Table, ...]:
     moments = [(f"t = {t:g}",) for t in np.ravel(found.time)] if found.time is not None else []
     if found.steps is not None:
         moments = [(f"{T} steps",) for T in np.ravel(found.steps)]
+    if found.ridge is not None:
+        moments = [(f"ridge {ridge:g}",) for ridge in np.ravel(found.ridge)]
     N, O = found.mean.shape[-2:]
-    means, stds = found.mean.reshape(-1, N, O), found.std.reshape(-1, N, O)
+    means = found.mean.reshape(-1, N, O)
+    stds = [None] * len(means) if found.cov is None else found.std.reshape(-1, N, O)
     rows = [
-        (*moment, str(a + 1), *(_with_spread(m[a, i], s[a, i]) for i in range(min(O, _OUTPUTS))))
+        (*moment, str(a + 1), *(_with_spread(m[a, i], s if s is None else s[a, i]) for i in range(min(O, _OUTPUTS))))
         for moment, m, s in zip(moments, means, stds, strict=True)
         for a in range(min(N, _ROWS))
     ]
@@ -35,6 +38,31 @@ def _posterior(found: Posterior) -> tuple[Table, ...]:
     )
     columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
     return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=_left_out(N, O)),)
+
+
+@tables.register(Regression)
+def _regression(found: Regression) -> tuple[Table, ...]:
+    return (_solved(found, len(found.x)),)
+
+
+@tables.register(Tested)
+def _tested(found: Tested) -> tuple[Table, ...]:
+    N, O = found.mean.shape
+    rows = tuple(
+        (str(a + 1), *(f"{found.mean[a, i]:.5g}" for i in range(min(O, _OUTPUTS)))) for a in range(min(N, _ROWS))
+    )
+    columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
+    notes = _left_out(N, O)
+    if found.accuracy is not None:
+        notes = (*notes, f"The largest output is the label of {found.accuracy:.2%} of {N} inputs.")
+    table = Table(title="Mean at the test inputs", columns=columns, rows=rows, notes=notes)
+    return (_solved(found, found.points), table)
+
+
+def _solved(found: Regression | Tested, points: int) -> Table:
+    rows = [("residual", f"{found.residual:.2g}"), *((name, f"{value:.4g}") for name, value in found.cost.items())]
+    title = f"Kernel regression on {points} points: {found.kernel}, ridge {found.ridge:g}, {found.way}"
+    return Table(title=title, columns=("", "value"), rows=tuple(rows))
 
 
 @tables.register(Forecast)
@@ -66,8 +94,8 @@ def _forecast(found: Forecast) -> tuple[Table, ...]:
     return (table,) if found.order == 0 else (table, *tables(found.prediction))
 
 
-def _with_spread(mean: float, std: float) -> str:
-    return f"{mean:.5g} ± {std:.2g}"
+def _with_spread(mean: float, std: float | None) -> str:
+    return f"{mean:.5g}" if std is None else f"{mean:.5g} ± {std:.2g}"
 
 
 def _notes(prediction: Result, N: int, O: int) -> tuple[str, ...]:
@@ -76,6 +104,9 @@ def _notes(prediction: Result, N: int, O: int) -> tuple[str, ...]:
         notes.append(
             f"Largest stable learning rate {prediction.max_learning_rate:.4g}; {prediction.rank} directions learned."
         )
+        if prediction.ridge is not None and prediction.leave_one_out is not None:
+            missed = zip(np.ravel(prediction.ridge), np.ravel(prediction.leave_one_out))
+            notes.append("Leave-one-out mean squares: " + ", ".join(f"{e:.4g} at ridge {r:g}" for r, e in missed) + ".")
     return tuple(notes)
 
 

@@ -14,6 +14,7 @@ from ._orders import orders as orders
 from ._predict import predict as predict
 from ._predict import predict_from_kernels as predict_from_kernels
 from ._rate import max_learning_rate as max_learning_rate
+from ._regress import regress as regress
 from ._representation import representation as representation
 from ._sample import sample as sample
 from ._sample import sample_from_kernels as sample_from_kernels

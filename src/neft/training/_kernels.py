@@ -25,8 +25,32 @@ class Blocks(NamedTuple):
 
 def of_network(net: Network, x_train: np.ndarray, x_test: np.ndarray | None) -> Blocks:
     """Those of an infinitely wide network; without test inputs the training inputs stand for them."""
+    count = len(x_train) + (0 if x_test is None else len(x_test))
+    # K and Θ, the factor or eigenvectors of one, and what they are multiplied into.
+    refuse_too_many(len(x_train), 5 * 8 * count**2)
     every = x_train if x_test is None else np.concatenate([x_train, x_test])
     return _cut(*width.kernel(net, every), len(x_train))
+
+
+def means_of_network(net: Network, x_train: np.ndarray, x_test: np.ndarray | None) -> Blocks:
+    """Θ_xA and Θ_AA alone, which is all that the mean takes; K is empty."""
+    N, M = len(x_train), len(x_train if x_test is None else x_test)
+    # `width.kernel` makes K beside Θ, and lets it go before the factor is made.
+    refuse_too_many(N, 8 * (2 * N**2 + 3 * N * M))
+    Theta_AA = width.kernel(net, x_train).Theta
+    Theta_xA = Theta_AA if x_test is None else width.kernel(net, x_test, x_train).Theta
+    none = np.empty((0, 0))
+    return Blocks(none, none, none, Theta_AA, Theta_xA, x_test is not None)
+
+
+def refuse_too_many(trains: int, size: float) -> None:
+    """Say before it starts that whole kernels do not fit this machine's memory, and what does."""
+    have = _check.machine_memory()
+    if size > have:
+        raise ValueError(
+            f"the kernels of {trains} training inputs would take {size / 1e9:.3g} GB, but this machine has "
+            f"{have / 1e9:.3g} GB: neft.training.regress(net, x_train, y_train, memory='8GB').predict(x_test) is small."
+        )
 
 
 def of_matrices(K: Any, Theta: Any, count: int) -> Blocks:
@@ -77,14 +101,14 @@ def inputs(net: Network, name: str, x: Any) -> np.ndarray:
     return x
 
 
-def targets(y: Any, count: int | None, outputs: int | None) -> np.ndarray:
-    """y_train of shape (N, n_L); one of shape (N,) counts as one output."""
-    y = _check.array("y_train", y, ndim=(1, 2))
+def targets(y: Any, count: int | None, outputs: int | None, *, name: str = "y_train") -> np.ndarray:
+    """Targets of shape (N, n_L); those of shape (N,) count as one output."""
+    y = _check.array(name, y, ndim=(1, 2))
     if y.ndim == 1 and outputs in (1, None):
         y = y[:, None]
-    y = _check.array("y_train", y, shape=(count, outputs))
+    y = _check.array(name, y, shape=(count, outputs))
     if not y.size:
-        raise ValueError(f"y_train has shape {y.shape}, but must hold at least one target.")
+        raise ValueError(f"{name} has shape {y.shape}, but must hold at least one target.")
     return y
 
 

@@ -45,6 +45,28 @@ def response(
     return Response(A, int(kept.reshape(-1, len(l)).all(0).sum()), float(l[-1]))
 
 
+def ridge_response(
+    Theta_xA: np.ndarray, Theta_AA: np.ndarray, ridges: np.ndarray, y: np.ndarray, cutoff: float, what: str
+) -> tuple[Response, np.ndarray]:
+    """A = Θ_xA (Θ_AA + ridge)⁻¹ for all ridges, shape (*ridges, M, N), and the leave-one-out errors, (*ridges,).
+
+    With a = (Θ_AA + ridge)⁻¹ y, the regression on all inputs but i misses y_i by a_i over the i-th diagonal entry of
+    that inverse; the mean of the squares over inputs and outputs comes back.
+    """
+    l, v = scipy.linalg.eigh(Theta_AA, driver="evd")
+    raised = np.maximum(l, 0.0) + ridges[..., None]
+    kept = raised >= cutoff * raised.max(axis=-1, keepdims=True)
+    if not kept.all():
+        warn_singular(what, int((~kept).any(axis=tuple(range(kept.ndim - 1))).sum()), len(l), cutoff)
+    gain = np.divide(1.0, raised, out=np.zeros_like(raised), where=kept & (raised > 0))
+    A = ((Theta_xA @ v) * gain[..., None, :]) @ v.T
+    solved = (v * gain[..., None, :]) @ (v.T @ y)
+    diagonal = (v * v) @ gain[..., None]
+    missed = np.mean((solved / diagonal) ** 2, axis=(-2, -1))
+    rank = int(kept.reshape(-1, len(l)).all(0).sum())
+    return Response(A, rank, float(l[-1])), missed
+
+
 def _solved(Theta_xA: np.ndarray, Theta_AA: np.ndarray, cutoff: float) -> np.ndarray | None:
     # None where the matrix is not positive definite by a margin.
     lapack: Any = scipy.linalg.lapack

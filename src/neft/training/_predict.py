@@ -9,8 +9,8 @@ from .. import _check
 from .._public import public
 from .._result import Made, Result, result
 from ..network import Network, plain
-from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
-from ._linear import CUTOFF, response
+from ._kernels import Blocks, digest, inputs, means_of_network, of_matrices, of_network, targets
+from ._linear import CUTOFF, response, ridge_response
 from ._schedule import Schedule, schedule
 
 if TYPE_CHECKING:
@@ -24,21 +24,28 @@ class Prediction(Result):
     `mean` is (N_test, n_L) and `cov` (N_test, N_test), the same for each output; distinct outputs are independent. A
     list of times puts an axis in front of both. `time` holds the times (infinite: to the end) or is None where `steps`
     were asked for. `max_learning_rate` is the largest stable one, and `rank` the number of directions that were
-    learned, less than the number of training inputs where their kernel is singular.
+    learned, less than the number of training inputs where their kernel is singular. Without a covariance `cov` is None.
+
+    Where a `ridge` was asked for, or several, `leave_one_out` holds for each of them the mean square by which a
+    training target is missed by the regression on all the others. The axis of several ridges stands in front.
     """
 
     mean: Float[np.ndarray, "*times tests outputs"]
-    cov: Float[np.ndarray, "*times tests tests"]
+    cov: Float[np.ndarray, "*times tests tests"] | None
     time: Float[np.ndarray, "*times"] | None
     steps: Int[np.ndarray, "*times"] | None
     learning_rate: float | None
     max_learning_rate: float
     rank: int
+    ridge: Float[np.ndarray, "*times"] | None = None
+    leave_one_out: Float[np.ndarray, "*times"] | None = None
     made: Made
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
         """The standard deviation of each output, in the shape of `mean`."""
+        if self.cov is None:
+            raise ValueError("std takes the covariance, but this prediction was made with covariance=False.")
         variance = np.maximum(np.diagonal(self.cov, axis1=-2, axis2=-1), 0.0)
         return np.broadcast_to(np.sqrt(variance)[..., None], self.mean.shape)
 
@@ -55,6 +62,8 @@ def predict(
     learning_rate: float | None = None,
     order: Literal[0] = 0,
     cutoff: float = CUTOFF,
+    ridge: Any = None,
+    covariance: bool = True,
 ) -> Prediction: ...
 @overload
 def predict(
@@ -81,6 +90,8 @@ def predict(
     learning_rate: float | None = None,
     order: int,
     cutoff: float = CUTOFF,
+    ridge: Any = None,
+    covariance: bool = True,
 ) -> "Prediction | FinitePrediction": ...
 @public
 def predict(
@@ -94,6 +105,8 @@ def predict(
     learning_rate: float | None = None,
     order: int = 0,
     cutoff: float = CUTOFF,
+    ridge: Any = None,
+    covariance: bool = True,
 ) -> Any:
     """Mean and covariance of networks trained on L = ½Σ(z-y)², at infinite width or, with order=1, at finite width.
 
@@ -115,6 +128,9 @@ def predict(
         learning_rate: η, the size of a step; at most `max_learning_rate`.
         order: 0 for infinite width (a `Prediction`), 1 with the corrections of order 1/width.
         cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted; at order 0 only.
+        ridge: a number or a list; Θ_AA + ridge stands for Θ_AA, at the end of training and order 0 only. All of them
+            come from one eigendecomposition, each with its leave-one-out error.
+        covariance: whether it is wanted; without it only Θ is made, at order 0.
 
     >>> from neft import MLP
 
@@ -129,6 +145,9 @@ def predict(
     plan = schedule(time, steps, learning_rate)
     cutoff = _check.real("cutoff", cutoff, above=0.0)
     if order == 1:
+        if ridge is not None or not covariance:
+            given = f"ridge is {_check.brief(ridge)}" if ridge is not None else "covariance is False"
+            raise ValueError(f"{given}, but goes with order=0 only.")
         if cutoff != CUTOFF:
             raise ValueError(f"cutoff is {cutoff:g}, but order=1 cuts nothing off: leave it out.")
         # The corrections need tensors of four inputs, which nobody waits for who does not ask.
@@ -141,7 +160,22 @@ def predict(
             )
         return predict_finite(chain, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
     specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
-    return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
+    ridges = _ridges(ridge, plan)
+    blocks = of_network(net, x_train, x_test) if covariance else means_of_network(net, x_train, x_test)
+    return _predicted(blocks, y_train, plan, cutoff, "neft.training.predict", specification, ridges, covariance)
+
+
+def _ridges(ridge: Any, plan: Schedule) -> np.ndarray | None:
+    if ridge is None:
+        return None
+    if not plan.converged:
+        raise ValueError(
+            f"ridge is {_check.brief(ridge)}, but goes with the end of training: leave time and steps out."
+        )
+    found = _check.array("ridge", ridge, ndim=(0, 1), at_least=0.0)
+    if not found.size:
+        raise ValueError(f"ridge is {_check.brief(ridge)}, but must be a number or a list of at least one.")
+    return found
 
 
 @public
@@ -180,22 +214,37 @@ def predict_from_kernels(
 
 
 def _predicted(
-    blocks: Blocks, y: np.ndarray, plan: Schedule, cutoff: float, function: str, specification: dict[str, Any]
+    blocks: Blocks,
+    y: np.ndarray,
+    plan: Schedule,
+    cutoff: float,
+    function: str,
+    specification: dict[str, Any],
+    ridges: np.ndarray | None = None,
+    covariance: bool = True,
 ) -> Prediction:
-    A, rank, largest = response(blocks.Theta_xA, blocks.Theta_AA, plan, cutoff, "the NTK of the training inputs")
+    what = "the NTK of the training inputs"
+    missed = None
+    if ridges is None:
+        A, rank, largest = response(blocks.Theta_xA, blocks.Theta_AA, plan, cutoff, what)
+    else:
+        (A, rank, largest), missed = ridge_response(blocks.Theta_xA, blocks.Theta_AA, ridges, y, cutoff, what)
+        specification = specification | {"ridge": ridges}
     return Prediction(
         mean=A @ y,
-        cov=covariance(blocks, A),
+        cov=_covariance(blocks, A) if covariance else None,
         time=plan.time,
         steps=plan.steps,
         learning_rate=plan.learning_rate,
         max_learning_rate=2 / largest if largest > 0 else np.inf,
         rank=rank,
+        ridge=ridges,
+        leave_one_out=missed,
         made=Made.by(function, specification=specification | plan.to_dict(), tolerances={"cutoff": cutoff}),
     )
 
 
-def covariance(blocks: Blocks, A: np.ndarray) -> np.ndarray:
+def _covariance(blocks: Blocks, A: np.ndarray) -> np.ndarray:
     """K_xx + A K_AA Aᵀ - A K_Ax - (A K_Ax)ᵀ, the covariance of z_x - A z_A, for A of shape (*times, M, N)."""
     half = A @ (blocks.K_AA @ A.mT / 2 - blocks.K_xA.T)
     return blocks.K_xx + half + half.mT

@@ -7,5 +7,7 @@ from ._forecast import Forecast as Forecast
 from ._nngp import Posterior as Posterior
 from ._orders import Orders as Orders
 from ._predict import Prediction as Prediction
+from ._regress import Regression as Regression
+from ._regress import Tested as Tested
 from ._representation import Representation as Representation
 from ._sample import Trajectories as Trajectories

@@ -77,6 +77,7 @@ def kernel(
         job = (OnPositions if net.positions else _Job)(net, x1, x2, chosen)
         with opened(out, (2, len(x1), len(job.x2)), chosen, () if out is None else job.identity) as target:
             job.fill(target)
+        job.forget()
         return Kernel(*target.result)
 
 
@@ -204,6 +205,11 @@ class _Job:
                 self._diagonal(target, row)
             if j == len(columns) - 1:
                 target.finished(i + 1)
+
+    def forget(self) -> None:
+        """Let blocks of inputs go: the caches belong to the job and it to them, so nothing else would for a while."""
+        for cached in (self._inputs, self._oriented, self._ends):
+            cached.cache_clear()
 
     def _diagonal(self, target: Destination, row: slice) -> None:
         # From the recursion of one input.

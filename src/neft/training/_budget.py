@@ -1,0 +1,163 @@
+"""How much memory there is, how much a way of solving takes, and how long: the cost model of docs/scale.md."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _check
+from ._panels import panel_bytes
+from ._pivots import BLOCK
+from ._tiles import TILE, threads
+
+_UNITS = {"": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+_PROGRAMS = 150e6
+"""Bytes that JAX and its compiled programs come to while tiles are made, beyond what the process has at the start."""
+
+_ENTRY = 60
+"""Bytes of an entry of a tile while it is made, in float64: products, K, Θ and what is between them."""
+
+_VECTORS = 10
+"""Vectors of the length of the targets that conjugate gradients hold in float64."""
+
+_REFINEMENTS = 3
+"""Products with the matrix that refinement takes where float32 serves well: each wins three digits."""
+
+_RANKS = (256, 512, 1024, 2048, 4096, 8192)
+"""Ranks of the preconditioner that are considered."""
+
+
+class Plan(NamedTuple):
+    """A way of solving, "direct" or "conjugate gradients", and what it is expected to take.
+
+    `rank` is the preconditioner's, 0 for the factor itself; `keeps` says that the tiles stay in memory in float64.
+    `bytes` are those of the peak beyond what the process holds at the start, `seconds` those of all cores at work.
+    """
+
+    way: str
+    rank: int
+    keeps: bool
+    products: int
+    bytes: float
+    seconds: float
+
+    def on_disk(self, count: int, outputs: int) -> float:
+        """Bytes that a folder comes to."""
+        solved = 5 * 8 * count * outputs
+        return 2 * solved + (
+            4 * count * self.rank + 8 * count * (self.rank // BLOCK + 1) if self.rank else panel_bytes(count)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.way}, preconditioner of rank {self.rank}" if self.rank else self.way
+
+
+class Rates(NamedTuple):
+    """Seconds of all cores together for a multiplication or addition in float32, an entry of a kernel, a byte read."""
+
+    flop: float = 6e-12
+    entry32: float = 4e-8
+    entry64: float = 6e-8
+    byte: float = 1e-10
+
+
+def parsed(memory: Any) -> float:
+    """Bytes that a text such as "8GB", "2GiB" or a number says."""
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?i?b)?\s*", memory.lower())
+        if found is None:
+            raise ValueError(f"memory is {_check.brief(memory)}, but must be a size such as '8GB', '500MB' or '2GiB'.")
+        return float(found[1]) * _UNITS[found[2] or ""]
+    return _check.real("memory", memory, above=0.0)
+
+
+def resident() -> float:
+    """Bytes of memory that this process holds now."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+            return float(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return peak()
+
+
+def peak() -> float:
+    """The most bytes of memory that this process has held."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return 0.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
+
+
+def around(count: int, outputs: int) -> float:
+    """Bytes that every way takes: programs, the tiles that are being made, vectors."""
+    tile = min(count, TILE) ** 2
+    return _PROGRAMS + threads() * _ENTRY * tile + 2 * threads() * 8 * tile + 8 * _VECTORS * count * outputs
+
+
+def direct(count: int, outputs: int, *, keeps: bool, rates: Rates = Rates()) -> Plan:  # noqa: B008
+    """The factor in float32, half the matrix; with the kernel in float64 beside it, if that is kept."""
+    half, entries = panel_bytes(count), count * (count + 1) / 2
+    seconds = count**3 / 3 * rates.flop + entries * (rates.entry64 if keeps else rates.entry32)
+    seconds += _REFINEMENTS * entries * (8 * rates.byte if keeps else rates.entry64)
+    needed = around(count, outputs) + half + (2 * half if keeps else 0)
+    return Plan("direct", 0, keeps, _REFINEMENTS, needed, seconds)
+
+
+def conjugate(
+    count: int,
+    outputs: int,
+    rank: int,
+    iterations: float,
+    *,
+    keeps: bool,
+    rates: Rates = Rates(),  # noqa: B008
+) -> Plan:
+    """Conjugate gradients with a preconditioner of this rank, in so many iterations."""
+    entries = count * (count + 1) / 2
+    each = entries * (8 * rates.byte if keeps else rates.entry64) + 4 * count * rank * (
+        outputs * rates.flop + rates.byte
+    )
+    seconds = 3 * count * rank**2 * rates.flop + count * rank * rates.entry64 + iterations * each
+    seconds += entries * rates.entry64 if keeps else 0
+    needed = around(count, outputs) + 4 * count * rank + 16 * rank**2 + 16 * count * BLOCK
+    needed += 2 * panel_bytes(count) if keeps else 0
+    return Plan("conjugate gradients", rank, keeps, int(np.ceil(iterations)), needed, seconds)
+
+
+def plans(count: int, outputs: int, iterations: Callable[[int], float], rates: Rates) -> list[Plan]:
+    """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves."""
+    ranks = [rank for rank in _RANKS if rank <= count // 4]
+    found = [direct(count, outputs, keeps=keeps, rates=rates) for keeps in (True, False)]
+    found += [
+        conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)
+        for rank in ranks
+        for keeps in (True, False)
+    ]
+    return sorted(found, key=lambda plan: plan.seconds)
+
+
+def fitting(found: list[Plan], count: int, memory: Any) -> Plan:
+    """The fastest of these ways that fits the memory; a sentence where none does."""
+    budget, now = parsed(memory), resident()
+    for plan in found:
+        if now + plan.bytes <= budget:
+            return plan
+    least = now + min(plan.bytes for plan in found)
+    raise ValueError(
+        f"memory is {_check.brief(memory)}, but {count} points take at least {in_words(least)}, of which this process "
+        f"holds {in_words(now)} already: give memory='{np.ceil(least / 1e8) / 10:g}GB'."
+    )
+
+
+def in_words(size: float) -> str:
+    """Bytes as people say them.
+
+    >>> in_words(7.3e9), in_words(2.5e8)
+    ('7.3 GB', '250 MB')
+    """
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{np.ceil(size / 1e6):.0f} MB"

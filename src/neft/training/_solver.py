@@ -1,0 +1,94 @@
+"""A kernel matrix that can be solved: products in float64, an approximate inverse in float32."""
+
+import time
+
+import numpy as np
+
+from ._budget import Plan
+from ._conjugate import Product, Solved, State, conjugate
+from ._direct import Factor, factor
+from ._kept import Folder
+from ._panels import NotPositive
+from ._pivots import pivoted
+from ._spectrum import spectrum
+from ._tiles import Matrix, Tiles, keep
+
+_MOST = 12
+"""Products with the matrix after which refinement is given up."""
+
+_LONGEST = 10
+"""Conjugate gradients are given up after so many times the iterations that were expected."""
+
+EVERY = 60.0
+"""Seconds after which a product that is under way is kept."""
+
+_STATE, _SUM = "state", "product"
+
+BEARS = 2e-7
+"""Part of the largest eigenvalue from which on a ridge lets float32 factorize."""
+
+
+class Solver:
+    """Solves a system again and again, to a relative residual of `tolerance`."""
+
+    def __init__(self, matrix: Matrix, inverse: Product, tolerance: float, most: int) -> None:
+        self.matrix, self.inverse, self.tolerance, self.most = matrix, inverse, tolerance, most
+
+    def __call__(self, right: np.ndarray, folder: Folder | None = None) -> Solved:
+        """The solution for right sides (N, n); a folder keeps how far it is, every minute or so."""
+        state, notice = None, None
+        if folder is not None:
+            kept = folder.load(_STATE)
+            state = None if kept is None else State(**kept)
+            self.matrix.checkpoint = _Sum(folder, 0 if state is None else int(state.products))
+            notice = self.matrix.checkpoint.next
+        try:
+            found = conjugate(self.matrix, self.inverse, right, self.tolerance, self.most, state=state, notice=notice)
+        finally:
+            self.matrix.checkpoint = None
+        if not found.residual <= self.tolerance:
+            raise _refused(
+                self.matrix.tiles,
+                f"{found.products} products leave a residual of {found.residual:.1e} instead of {self.tolerance:.1e}",
+            )
+        return found
+
+
+class _Sum:
+    # A product that is under way, in a file that says which of them it is.
+    def __init__(self, folder: Folder, products: int) -> None:
+        self.folder, self.products, self.last = folder, products, time.monotonic()
+
+    def next(self, state: State) -> None:
+        self.folder.save(_STATE, **state._asdict())
+        self.products, self.last = int(state.products), time.monotonic()
+
+    def load(self, empty: np.ndarray) -> tuple[np.ndarray, int]:
+        kept = self.folder.load(_SUM)
+        if kept is None or int(kept["products"]) != self.products:
+            return empty, 0
+        return kept["out"], int(kept["done"])
+
+    def reached(self, out: np.ndarray, done: int) -> None:
+        if time.monotonic() - self.last > EVERY:
+            self.folder.save(_SUM, out=out, done=np.array(done), products=np.array(self.products))
+            self.last = time.monotonic()
+
+
+def solver(tiles: Tiles, tolerance: float, plan: Plan, folder: Folder | None = None) -> Solver:
+    """The solver of a matrix by the way that is planned; a folder keeps what it is made of."""
+    kept = keep(tiles, np.float64) if plan.keeps else None
+    matrix = Matrix(tiles, kept)
+    if plan.rank:
+        return Solver(matrix, pivoted(tiles, plan.rank, folder=folder), tolerance, _LONGEST * plan.products)
+    try:
+        return Solver(matrix, Factor(factor(tiles, kept, folder)), tolerance, _MOST)
+    except NotPositive as error:
+        raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.count} is not positive") from None
+
+
+def _refused(tiles: Tiles, why: str) -> Exception:
+    return ValueError(
+        f"ridge is {tiles.ridge:g}, but this kernel is too ill-conditioned for float32 ({why}): from about "
+        f"ridge={BEARS * spectrum(tiles).largest:.1g} on, {BEARS:g} of its largest eigenvalue, it is not."
+    )

@@ -1,0 +1,315 @@
+"""Kernel regression on many points, against NumPy's solution of the whole system and against `predict` and `nngp`."""
+
+import shutil
+
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP, training, width
+from neft.training import _budget, _conjugate, _direct, _kept, _panels, _pivots, _solver, _spectrum, _tiles
+
+NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3, lambda_b=0.4, lambda_W=0.9)
+RNG = np.random.default_rng(0)
+X, Y, NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(60, 2)), RNG.normal(size=(7, 3))
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Tiles of 16 inputs, so that a few points are many tiles."""
+    monkeypatch.setattr(_tiles, "TILE", 16)
+    monkeypatch.setattr(_tiles.cuts, "__defaults__", (16,))
+
+
+def positive(count, seed=1):
+    m = np.random.default_rng(seed).normal(size=(count, count))
+    return (m @ m.T + count * np.eye(count)) / count
+
+
+def test_panels_are_the_columns_of_the_cholesky_factor(small_tiles):
+    A = positive(53)
+    panels = []
+    for cut in _tiles.cuts(53):
+        panel = np.ascontiguousarray(A[cut.start :, cut], np.float32)
+        _panels.factorize(panel, [before[-len(panel) :] for before in panels], cut.start)
+        panels.append(panel)
+    L = np.zeros((53, 53))
+    for cut, panel in zip(_tiles.cuts(53), panels):
+        L[cut.start :, cut] = panel
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=2e-6)
+    right = RNG.normal(size=(53, 3)) * [1e-30, 1.0, 1e30]
+    np.testing.assert_allclose(_panels.solve(panels, right) / np.linalg.solve(A, right), 1, atol=1e-3)
+    assert _panels.panel_bytes(53) == 4 * sum(panel.size for panel in panels)
+
+
+def test_a_matrix_without_a_factor_names_the_row(small_tiles):
+    A = positive(40)
+    A[35, 35] = -1
+    panels = []
+    with pytest.raises(_panels.NotPositive) as caught:
+        for cut in _tiles.cuts(40):
+            panels.append(np.ascontiguousarray(A[cut.start :, cut], np.float32))
+            _panels.factorize(panels[-1], [before[-len(panels[-1]) :] for before in panels[:-1]], cut.start)
+    assert caught.value.row == 35
+
+
+def test_conjugate_gradients_solve_every_column_even_a_vanishing_one():
+    A, b = positive(30), RNG.normal(size=(30, 3))
+    b[:, 1] = 0
+    found = _conjugate.conjugate(lambda v: A @ v, lambda r: r / np.diag(A)[:, None], b, 1e-12, 60)
+    np.testing.assert_allclose(found.x, np.linalg.solve(A, b), atol=1e-10)
+    assert found.residual <= 1e-12 and 3 < found.products <= 40
+    assert _conjugate.conjugate(lambda v: A @ v, lambda r: r, b, 1e-12, 2).products == 2
+
+
+def test_tiles_make_the_kernel_and_its_products(small_tiles):
+    K, Theta = width.kernel(NET, X)
+    v = RNG.normal(size=(60, 2))
+    for which, whole in (("ntk", Theta), ("nngp", K)):
+        tiles = _tiles.Tiles(NET, X, which, 0.3)
+        whole = whole + 0.3 * np.eye(60)
+        np.testing.assert_allclose(_tiles.Matrix(tiles)(v), whole @ v, rtol=1e-11)
+        np.testing.assert_allclose(_tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))(v), whole @ v, rtol=1e-11)
+        np.testing.assert_allclose(tiles.diagonal(), np.diag(whole) - 0.3, rtol=1e-12)
+    panels = _direct.factor(tiles)
+    np.testing.assert_allclose(_panels.solve(panels, whole @ v), v, atol=1e-3)
+
+
+def test_pivoted_columns_and_the_rest_of_the_diagonal_make_the_preconditioner(small_tiles, monkeypatch):
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    tiles = _tiles.Tiles(NET, X, "ntk", 0.02)
+    Theta = width.kernel(NET, X).Theta
+    few, all_of_them = _pivots.pivoted(tiles, 16), _pivots.pivoted(tiles, 60)
+    # What is left is positive, and smaller than what 16 columns at random can leave at worst.
+    left = Theta - few.F.astype(float) @ few.F.T
+    assert np.linalg.eigvalsh(left)[0] > -1e-4 * np.trace(left) and np.trace(left) < 0.1 * np.trace(Theta)
+    np.testing.assert_allclose(few.delta, 0.02 + np.trace(left) / 60, rtol=1e-3)
+    P = few.F.astype(float) @ few.F.T + np.diag(few.delta)
+    v = RNG.normal(size=(60, 2))
+    np.testing.assert_allclose(few(P @ v), v, atol=1e-8)
+    np.testing.assert_allclose(all_of_them.F.astype(float) @ all_of_them.F.T, Theta, atol=1e-4)
+
+
+def test_little_memory_takes_conjugate_gradients(small_tiles, monkeypatch):
+    monkeypatch.setattr(_budget, "_RANKS", (8,))
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    whole = {plan.way: plan for plan in _budget.plans(10**6, 2, lambda rank: 100.0, _budget.Rates()) if not plan.keeps}
+    assert whole["direct"].bytes > 100 * whole["conjugate gradients"].bytes
+    monkeypatch.setattr(_budget, "direct", lambda *args, **kwargs: whole["direct"])
+    fit = training.regress(NET, X, Y, ridge=0.05, residual=1e-9)
+    assert fit.way == "conjugate gradients, preconditioner of rank 8"
+    other = training.regress(NET, X, Y, ridge=0.05, kernel="ntk", residual=1e-9)
+    A = np.linalg.solve(width.kernel(NET, X).Theta + 0.05 * np.eye(60), Y)
+    np.testing.assert_allclose(fit.coefficients, A, atol=1e-6)
+    assert 3 < fit.cost["products"] < 60 and other.residual <= 1e-9
+
+
+def test_a_preconditioner_saves_iterations(small_tiles, monkeypatch):
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+    tiles = _tiles.Tiles(NET, X, "ntk", 0.01)
+    product = _tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))
+    counts = [
+        _conjugate.conjugate(product, inverse, Y, 1e-8, 500).products
+        for inverse in (lambda r: r, _pivots.pivoted(tiles, 8), _pivots.pivoted(tiles, 32))
+    ]
+    assert counts[0] > 1.2 * counts[1] > 1.2**2 * counts[2]
+
+
+def test_the_cost_model_counts_what_is_held():
+    plan = _budget.direct(60_000, 10, keeps=False)
+    assert 7.2e9 < plan.bytes < 8.0e9  # half of the matrix, and not much more
+    assert _budget.direct(60_000, 10, keeps=True).bytes > 3 * 7.2e9
+    small = _budget.conjugate(60_000, 10, 2048, 100, keeps=False)
+    assert 4 * 60_000 * 2048 < small.bytes < 2**31 - 5e8
+    flops = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(1e-11, 0, 0, 0)).seconds
+    np.testing.assert_allclose(flops, 60_000**3 / 3 * 1e-11)
+    entries = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(0, 1e-8, 1e-7, 0)).seconds
+    np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 3e-7), rtol=1e-4)
+
+
+def test_a_sample_tells_the_spectrum_of_the_whole():
+    x = np.random.default_rng(3).normal(size=(900, 3))
+    tiles = _tiles.Tiles(NET, x, "ntk", 0.0)
+    values = np.linalg.eigvalsh(width.kernel(NET, x).Theta)[::-1]
+    found = _spectrum.spectrum(tiles)
+    np.testing.assert_allclose(found.largest, values[0], rtol=0.1)
+    assert 0.3 < found.at(100) / values[99] < 3
+    assert found.iterations(1.0, 1e-6)(50) < found.iterations(0.01, 1e-6)(50)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.05])
+@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+def test_mean_and_variance_are_those_of_the_whole_system(small_tiles, kernel, ridge):
+    every = np.concatenate([X, NEW])
+    K, Theta = width.kernel(NET, every)
+    M = Theta if kernel == "ntk" else K
+    A = np.linalg.solve(M[:60, :60] + ridge * np.eye(60), M[:60, 60:])
+    fit = training.regress(NET, X, Y, ridge=ridge, kernel=kernel, residual=1e-10)
+    mean, variance = fit.predict(NEW, variance=True)
+    np.testing.assert_allclose(mean, A.T @ Y, atol=1e-7)
+    joint = np.concatenate([-A, np.eye(7)]).T
+    over = np.diag(joint @ K @ joint.T)
+    if kernel == "nngp":  # noise of the targets adds to what the ensemble varies by
+        over = over + ridge * (A * A).sum(0)
+    np.testing.assert_allclose(variance, over, atol=1e-7)
+    own = (M[:60, :60] + ridge * np.eye(60)) @ fit.coefficients
+    assert np.linalg.norm(own - Y, axis=0).max() <= 2e-10 * np.linalg.norm(Y, axis=0).max()
+    assert fit.residual <= 1e-10
+
+
+def test_it_agrees_with_predict_and_nngp():
+    found = training.regress(NET, X, Y).predict(NEW, variance=True)
+    other = training.predict(NET, X, Y, NEW)
+    np.testing.assert_allclose(found[0], other.mean, atol=1e-6)
+    np.testing.assert_allclose(found[1], np.diag(other.cov), atol=1e-6)
+    found = training.regress(NET, X, Y, kernel="nngp", ridge=0.2).predict(NEW, variance=True)
+    other = training.nngp(NET, X, Y, NEW, noise=0.2)
+    np.testing.assert_allclose(found[0], other.mean, atol=1e-6)
+    np.testing.assert_allclose(found[1], np.diag(other.cov), atol=1e-6)
+
+
+def test_a_fit_says_how_it_was_made_and_comes_back_from_a_file(tmp_path):
+    fit = training.regress(NET, X, Y, ridge=0.1, residual=1e-11)
+    assert fit.way == "direct" and fit.cost["products"] >= 1 and fit.cost["bytes expected"] > 0
+    assert "residual" in repr(fit) and fit.made.tolerances == {"residual": 1e-11}
+    fit.save(tmp_path / "fit.npz")
+    again = neft.load(tmp_path / "fit.npz")
+    for one, two in zip(fit.predict(NEW, variance=True), again.predict(NEW, variance=True)):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_labels_are_found_by_the_largest_output():
+    fit = training.regress(NET, X, Y, ridge=0.1)
+    tested = fit.test(NEW, (fit.predict(NEW).argmax(1) + np.array([0, 0, 1, 1, 0, 0, 0])) % 2)
+    assert tested.accuracy == 5 / 7 and tested.points == 60 and fit.test(NEW).accuracy is None
+    np.testing.assert_array_equal(tested.mean, fit.predict(NEW))
+    assert tested.residual == fit.residual
+    with one_sentence("labels has shape (6,)"):
+        fit.test(NEW, [0] * 6)
+
+
+def test_inputs_in_single_precision_stay_what_they_are():
+    fit = training.regress(NET, X.astype(np.float32), Y, residual=1e-9)
+    assert fit.x.dtype == np.float32
+    Theta = width.kernel(NET, X.astype(np.float32), dtype=np.float64).Theta
+    np.testing.assert_allclose(Theta @ fit.coefficients, Y, atol=1e-7)
+
+
+def test_an_input_that_is_there_twice_counts_once_without_a_ridge():
+    twice, targets = np.concatenate([X, X[:2]]), np.concatenate([Y, Y[:2]])
+    fit = training.regress(NET, twice, targets)
+    np.testing.assert_allclose(fit.predict(NEW), training.regress(NET, X, Y).predict(NEW), atol=1e-6)
+    with one_sentence("x", "1 and 61", "ridge"):
+        training.regress(NET, twice, np.concatenate([Y, Y[:1], Y[:1]]))
+    training.regress(NET, twice, np.concatenate([Y, Y[:1], Y[:1]]), ridge=0.1)
+
+
+def test_what_single_precision_cannot_bear_is_said_with_a_ridge_that_it_can():
+    net = MLP(widths=(1, 16, 1), activation="gelu", C_b=0.1)
+    x = np.linspace(-1, 1, 200)[:, None]
+    with pytest.raises(ValueError, match="float32") as caught:
+        training.regress(net, x, np.sin(3 * x))
+    message = str(caught.value)
+    ridge = float(message.partition("ridge=")[2].split()[0])
+    assert message.startswith("ridge is 0, but") and message.endswith(".")
+    fit = training.regress(net, x, np.sin(3 * x), ridge=ridge)
+    Theta = width.kernel(net, x).Theta
+    np.testing.assert_allclose(Theta @ fit.coefficients + ridge * fit.coefficients, np.sin(3 * x), atol=1e-5)
+    assert ridge < 1e-6 * np.linalg.eigvalsh(Theta)[-1]
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(monkeypatch, owner, name, calls):
+    """The function fails at its call after so many."""
+    real, left = getattr(owner, name), [calls]
+
+    def run(*args, **kwargs):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stopped
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, run)
+    return lambda: monkeypatch.setattr(owner, name, real)
+
+
+@pytest.mark.parametrize("way", ["direct", "conjugate gradients"])
+def test_the_same_call_goes_on_where_it_was_stopped(small_tiles, monkeypatch, tmp_path, way):
+    monkeypatch.setattr(_solver, "EVERY", 0.0)
+    monkeypatch.setattr(_pivots, "BLOCK", 4)
+    if way != "direct":
+        monkeypatch.setattr(_budget, "_RANKS", (8,))
+        monkeypatch.setattr(_budget, "direct", lambda *a, **k: _budget.Plan("direct", 0, False, 3, 1e20, 1e20))
+    else:
+        monkeypatch.setattr(_budget, "_RANKS", ())
+    monkeypatch.setattr(_budget, "panel_bytes", lambda count: 10**4)
+    call = lambda folder: training.regress(NET, X, Y, ridge=0.1, residual=1e-9, folder=folder)  # noqa: E731
+    whole = call(tmp_path / "whole")
+    assert whole.way.startswith(way)
+    # Stopped within the factor, then within a product, and again in one.
+    for calls in (3, 9, 5):
+        again = stop_after(monkeypatch, _kept.Folder, "save", calls)
+        with pytest.raises(Stopped):
+            call(tmp_path / "part")
+        again()
+    done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("[pc]*-0000?.npz")}
+    fit = call(tmp_path / "part")
+    np.testing.assert_array_equal(fit.coefficients, whole.coefficients)
+    assert fit.cost["products"] == whole.cost["products"] and len(done) >= 2
+    assert all((tmp_path / "part" / name).stat().st_mtime_ns == time for name, time in done.items())
+    assert not (tmp_path / "part" / "reserved").exists() and not list((tmp_path / "part").glob("*.part"))
+
+
+def test_a_folder_belongs_to_one_regression_and_says_what_is_wrong_with_it(tmp_path, monkeypatch):
+    fit = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    with one_sentence("folder is", "another ridge"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.2, folder=tmp_path / "one")
+    panel = tmp_path / "one" / "panel-00000.npz"
+    panel.write_bytes(panel.read_bytes()[:-1] + b"x")
+    with one_sentence("panel-00000.npz", "is damaged"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    panel.unlink()
+    again = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    np.testing.assert_array_equal(fit.coefficients, again.coefficients)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "mine.txt").write_text("…")
+    with one_sentence("folder is", "holds other files"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "two")
+    (tmp_path / "three").write_text("…")
+    with one_sentence("folder is", "cannot be used"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "three")
+    (tmp_path / "one" / "regression.json").write_text("{}")
+    with one_sentence("not the note of a regression"):
+        training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100))
+    with one_sentence("folder is", "more, but its disk has"):
+        training.regress(NET, X[:20], Y[:20], folder=tmp_path / "four")
+
+
+def test_bad_input_gets_a_sentence():
+    with one_sentence("x has shape (0, 3)"):
+        training.regress(NET, X[:0], Y[:0])
+    with one_sentence("y holds nan at index (1, 0)"):
+        training.regress(NET, X, np.where(np.arange(120).reshape(60, 2) == 2, np.nan, Y))
+    with one_sentence("y has shape (59, 2)"):
+        training.regress(NET, X, Y[1:])
+    with one_sentence("ridge is -1"):
+        training.regress(NET, X, Y, ridge=-1.0)
+    with one_sentence("kernel is 'nkt'", "ntk"):
+        training.regress(NET, X, Y, kernel="nkt")
+    with one_sentence("memory is '8 potatoes'", "8GB"):
+        training.regress(NET, X, Y, memory="8 potatoes")
+    with one_sentence("memory is '3MB'", "60 points take", "give memory="):
+        training.regress(NET, X, Y, memory="3MB")
+    with one_sentence("x_new has shape (7, 2)"):
+        training.regress(NET, X, Y).predict(NEW[:, :2])
+
+
+@pytest.mark.parametrize(("text", "size"), [("8GB", 8e9), ("2 GiB", 2**31), ("0.5mb", 5e5), (1e9, 1e9), ("70", 70)])
+def test_sizes_are_read(text, size):
+    assert _budget.parsed(text) == size
