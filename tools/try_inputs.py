@@ -568,6 +568,9 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "time": 1.0,
                 "steps": None,
                 "learning_rate": None,
+                "momentum": 0.0,
+                "nesterov": False,
+                "batch": None,
                 "order": 0,
                 "cutoff": 1e-10,
             }
@@ -579,6 +582,9 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "time": 1.0,
             "steps": None,
             "learning_rate": None,
+            "momentum": 0.0,
+            "nesterov": False,
+            "batch": None,
             "cutoff": 1e-10,
         },
         "training.predict_from_tensors": lambda: {
@@ -589,7 +595,12 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "steps": None,
             "learning_rate": None,
         },
-        "training.max_learning_rate": lambda: {"net": t()["net"], "x_train": t()["x"]},
+        "training.max_learning_rate": lambda: {
+            "net": t()["net"],
+            "x_train": t()["x"],
+            "momentum": 0.0,
+            "nesterov": False,
+        },
         "training.representation": lambda: (
             trained | {"widths": [4, 8], "depths": [2, 3], "draws": 2, "key": t()["key"]}
         ),
