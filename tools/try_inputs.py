@@ -529,11 +529,15 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "x_train": t()["x"],
             "y_train": t()["y"],
             "x_test": None,
-            "order": 1,
+            "truncation": 1,
             "time": 1.0,
             "rates": None,
             "steps": None,
             "learning_rate": None,
+            "momentum": 0.0,
+            "nesterov": False,
+            "batches": None,
+            "loss": "square",
         },
         "training.forecast": lambda: (
             trained

@@ -28,6 +28,11 @@ class Momentum(NamedTuple):
         return self.beta**2 if self.nesterov else self.beta
 
     @property
+    def parts(self) -> tuple[float, float, float]:
+        """`here`, `before` and β: all that a step needs to know."""
+        return self.here, self.before, self.beta
+
+    @property
     def reach(self) -> float:
         """ηl up to which an eigenvalue l is learned and not blown up: 2(1+β), and Nesterov's 2(1+β)/(1+2β)."""
         return 2 * (1 + self.beta) / (1 + 2 * self.beta * self.nesterov)
