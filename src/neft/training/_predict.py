@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, plain
+from ..network import Network
 from ._batches import batch_covariance
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network, targets
 from ._linear import CUTOFF, response
@@ -165,12 +165,7 @@ def predict(
         # The corrections need tensors of four inputs, which nobody waits for who does not ask.
         from ._finite import predict_finite
 
-        chain = plain(net)
-        if chain is None:
-            raise ValueError(
-                f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}."
-            )
-        return predict_finite(chain, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
+        return predict_finite(net, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
     specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
     return _predicted(of_network(net, x_train, x_test), y_train, plan, cutoff, "neft.training.predict", specification)
 
