@@ -137,6 +137,26 @@ def test_steps_at_infinite_width_are_the_steps_themselves():
         np.testing.assert_allclose(found.outputs[0, 0], z[3:], atol=1e-12)
 
 
+def test_shuffled_epochs_take_every_input_once():
+    taken = np.asarray(draw_batches(KEY, np.arange(3), steps=7, count=7, batch=2, shuffled=True))
+    assert taken.shape == (3, 7, 2)
+    for draw_ in taken:
+        for epoch in (draw_[:3], draw_[3:6]):
+            assert len(set(epoch.ravel().tolist())) == 6
+    assert len({tuple(draw_[:3].ravel()) for draw_ in taken}) == 3
+    options = {"steps": 3, "learning_rate": 0.1, "outputs": 2, "draws": 2}
+    # One batch of all inputs is an epoch of its own.
+    found = [
+        training.sample_from_kernels(
+            np.eye(4), np.eye(4), [0, 1, 1], batch=batch, shuffled=batch is not None, **options
+        )
+        for batch in (3, None)
+    ]
+    np.testing.assert_allclose(found[0].train_outputs, found[1].train_outputs, atol=1e-13)
+    with one_sentence("shuffled is True", "batch"):
+        training.sample_from_kernels(np.eye(4), np.eye(4), [0, 1, 1], shuffled=True, **options)
+
+
 @pytest.fixture
 def net(monkeypatch):
     """A network whose tensors nobody has to wait for."""

@@ -86,6 +86,7 @@ def ensemble(
     momentum: float = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "square",
     dtype: Any = None,
     folder: str | os.PathLike[str] | None = None,
@@ -110,6 +111,7 @@ def ensemble(
         momentum: β, as in `predict`.
         nesterov: as in `predict`.
         batch: how many training inputs a step takes, as in `predict`; every draw has batches of its own.
+        shuffled: whether the batches are those of shuffled epochs, as in `sample`.
         loss: "square" (½Σ(z-y)²), "cross_entropy", or a function loss(z, y) that sums over the training inputs.
         dtype: float32 or float64, that of x_train by default.
         folder: where finished blocks of networks are kept, each file whole or not at all; a run with the same arguments
@@ -129,7 +131,7 @@ def ensemble(
     y = prepared(function, y_train, len(x), net.widths[-1])
     at = x if x_test is None else inputs(net, "x_test", x_test)
     draws = _check.integer("draws", draws, at_least=1)
-    plan = _plan(schedule(time, steps, learning_rate, momentum, nesterov, batch, len(x)), function)
+    plan = _plan(schedule(time, steps, learning_rate, momentum, nesterov, batch, len(x), shuffled), function)
     specification = {
         "net": net.to_dict(),
         "data": digest(x, y, at),
@@ -197,7 +199,7 @@ def _trained(
             if plan.momentum.beta:
                 parts = tuple(jnp.asarray(value, kind) for value in plan.momentum.parts)
             if plan.batch is not None:
-                options = {"steps": int(plan.steps), "count": len(x), "batch": plan.batch}
+                options = {"steps": int(plan.steps), "count": len(x), "batch": plan.batch, "shuffled": plan.shuffled}
                 batches = draw_batches(key, jnp.arange(part.start, part.stop), **options)
             eta = jnp.asarray(plan.learning_rate, kind)
             after, good = by_steps(net, loss, before, *problem, plan.steps, eta, parts, batches)

@@ -101,12 +101,21 @@ def _stepped(
 
 
 @float64
-@functools.partial(jax.jit, static_argnames=("steps", "count", "batch"))
-def draw_batches(key: Array, index: Array, *, steps: int, count: int, batch: int) -> Int[Array, "draws steps batch"]:
-    """The inputs that each step of each draw takes: `batch` of the `count` there are, none of them twice."""
+@functools.partial(jax.jit, static_argnames=("steps", "count", "batch", "shuffled"))
+def draw_batches(
+    key: Array, index: Array, *, steps: int, count: int, batch: int, shuffled: bool = False
+) -> Int[Array, "draws steps batch"]:
+    """The inputs that each step of each draw takes: `batch` of the `count` there are, none of them twice.
+
+    Each step draws anew, or, `shuffled`, takes the next ones of all in random order, which is drawn anew when fewer
+    than a batch are left.
+    """
+    each = count // batch if shuffled else 1
+    epochs = -(-steps // each)
 
     def one(i: Array) -> Array:
         own = jax.random.fold_in(jax.random.fold_in(key, i), 1)
-        return jnp.argsort(jax.random.uniform(own, (steps, count)), axis=1)[:, :batch]
+        orders = jnp.argsort(jax.random.uniform(own, (epochs, count)), axis=1)
+        return orders[:, : each * batch].reshape(-1, batch)[:steps]
 
     return jax.vmap(one)(index)

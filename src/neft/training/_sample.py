@@ -92,6 +92,7 @@ def sample(
     momentum: float = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "cross_entropy",
     order: int = 0,
     draws: int = 64,
@@ -117,6 +118,8 @@ def sample(
         momentum: β, as in `predict`.
         nesterov: as in `predict`.
         batch: how many training inputs a step takes, as in `predict`; every draw has batches of its own.
+        shuffled: whether the batches are those of shuffled epochs (the next ones of all in random order, which is drawn
+            anew when fewer than a batch are left) instead of drawn anew for each step.
         loss: "cross_entropy", "square", or a function loss(z, y) of outputs (N, n_L) that sums over the inputs.
         order: 0 for infinite width, 1 with what is of order 1/width.
         draws: how many networks.
@@ -136,7 +139,7 @@ def sample(
     function = chosen(loss)
     y = prepared(function, y_train, len(x_train), net.widths[-1])
     order = _check.integer("order", order, at_least=0, at_most=1)
-    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(x_train))
+    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(x_train), shuffled)
     specification = {"net": net.to_dict(), "data": digest(x_train, y, x_test)}
     finite = None
     if order == 1:
@@ -163,6 +166,7 @@ def sample_from_kernels(
     momentum: float = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "cross_entropy",
     draws: int = 64,
     key: Array | None = None,
@@ -179,14 +183,14 @@ def sample_from_kernels(
     if not given.size:
         raise ValueError(f"y_train has shape {given.shape}, but must hold at least one target.")
     y = prepared(function, y_train, len(given), outputs)
-    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(y))
+    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(y), shuffled)
     kernels = of_matrices(K, Theta, len(y))
     specification = {"data": digest(*kernels[:5], y)}
     return _sampled(kernels, None, y, plan, function, outputs, draws, key, start, specification)
 
 
-def _plan(time: Any, steps: Any, learning_rate: Any, momentum: Any, nesterov: Any, batch: Any, count: int) -> Schedule:
-    plan = schedule(time, steps, learning_rate, momentum, nesterov, batch, count)
+def _plan(time: Any, *options: Any) -> Schedule:
+    plan = schedule(time, *options)
     if plan.steps is not None:
         return plan
     if time is None:
@@ -212,9 +216,10 @@ def _sampled(
     N, M = len(kernels.K_AA), len(kernels.K_xx)
     draws = _check.integer("draws", draws, at_least=1)
     given = None if start is None else _check.array("start", start, shape=(N + M * kernels.apart, O))[None]
+    seed = jax.random.key(0) if key is None else key
     if given is None or plan.batch is not None:
-        key = jax.random.key(0) if key is None else key
-    z = _prior(kernels, draws, O, key) if given is None else given
+        key = seed
+    z = _prior(kernels, draws, O, seed) if given is None else given
     rows = slice(N, None) if kernels.apart else slice(None)
     T = max(int(np.prod(plan.shape)), 1)
     S = z.shape[1]
@@ -229,10 +234,11 @@ def _sampled(
         index, batches = np.arange(part.start, part.stop), None
         if plan.batch is not None and plan.steps is not None:
             longest = int(plan.steps.max())
-            batches = np.asarray(draw_batches(key, index, steps=longest, count=N, batch=plan.batch))  # type: ignore
+            options = {"steps": longest, "count": N, "batch": plan.batch, "shuffled": plan.shuffled}
+            batches = np.asarray(draw_batches(seed, index, **options))
         c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, batches)
-        if finite is not None and after is not None and key is not None:
-            one = draw(finite, key, index)
+        if finite is not None and after is not None:
+            one = draw(finite, seed, index)
             before[part], negative = one.z, negative + int((~one.positive).sum())
             after[part], good[part] = trained(finite, one, y, plan, loss, batches)
     specification |= plan.to_dict() | {"draws": len(z), "loss": getattr(loss, "__name__", "own")}
@@ -287,7 +293,7 @@ def trained(
         options = (moments, plan.learning_rate, plan.momentum.parts, batches)
         z, reached = _by_steps(loss, finite.outputs, draws.z, draws.H, draws.dH, ddH, y, *options)
     z = np.asarray(z)[:, where.ravel()]
-    return z.reshape(*z.shape[:2], -1, finite.outputs), np.asarray(reached).all(1)
+    return z.reshape(*z.shape[:2], -1, finite.outputs), np.all(np.asarray(reached), axis=1)
 
 
 @float64

@@ -14,7 +14,8 @@ from ._momentum import NONE, Momentum, momentum, updates
 class Schedule:
     """Gradient flow until `time`, or `steps` steps of size `learning_rate`; arrays of shape (), or (T,) for several.
 
-    Steps may have `momentum`, and each may take a `batch` of that many training inputs, None for all of them.
+    Steps may have `momentum`, and each may take a `batch` of that many training inputs, None for all of them, drawn
+    anew for each step or `shuffled`: the next ones of all in random order.
     """
 
     time: np.ndarray | None
@@ -22,6 +23,7 @@ class Schedule:
     learning_rate: float | None = None
     momentum: Momentum = NONE
     batch: int | None = None
+    shuffled: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,6 +73,7 @@ class Schedule:
     def to_dict(self) -> dict[str, Any]:
         """The schedule as what made a result."""
         batch = {} if self.batch is None else {"batch": self.batch}
+        batch |= {"shuffled": True} if self.shuffled else {}
         given = {"time": self.time, "steps": self.steps, "learning_rate": self.learning_rate}
         return given | self.momentum.to_dict() | batch
 
@@ -83,6 +86,7 @@ def schedule(
     nesterov: Any = False,
     batch: Any = None,
     count: int | None = None,
+    shuffled: Any = False,
 ) -> Schedule:
     """The schedule that a user's arguments describe; without any, gradient flow to its end.
 
@@ -94,6 +98,10 @@ def schedule(
     m = momentum(beta, nesterov)
     if batch is not None:
         batch = _check.integer("batch", batch, at_least=1, at_most=count)
+    if not isinstance(shuffled, bool | np.bool_):
+        raise ValueError(f"shuffled is {_check.brief(shuffled)}, but must be True or False.")
+    if shuffled and batch is None:
+        raise ValueError("shuffled is True, but goes with a batch, which is missing.")
     if steps is None:
         given = {"learning_rate": learning_rate, "momentum": m.beta or None, "batch": batch}
         for name, value in given.items():
@@ -109,7 +117,7 @@ def schedule(
     counts = _check.array("steps", steps, ndim=(0, 1), at_least=0, dtype=np.int64)
     if not counts.size:
         raise ValueError("steps is empty, but must hold at least one number of steps.")
-    return Schedule(None, counts, _check.real("learning_rate", learning_rate, above=0.0), m, batch)
+    return Schedule(None, counts, _check.real("learning_rate", learning_rate, above=0.0), m, batch, bool(shuffled))
 
 
 def _times(time: Any) -> np.ndarray:
