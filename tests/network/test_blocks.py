@@ -329,5 +329,5 @@ def test_what_takes_a_multilayer_perceptron_takes_any_network():
     assert neft.training.sample(net, X[:2], y[:2], X[2:], time=1.0, loss="square", **draws).outputs.shape[-2:] == (1, 2)
     trained = neft.training.ensemble(net, X[:2], y[:2], X[2:], steps=30, learning_rate=0.05, **draws)
     assert trained.test.shape == (4, 1, 2) and np.isfinite(trained.test).all()
-    evolved = neft.training.evolve(net, params, X[:2], y[:2], order=1, time=0.5)
+    evolved = neft.training.evolve(net, params, X[:2], y[:2], truncation=1, time=0.5)
     assert np.isfinite(np.asarray(evolved.train)).all()

@@ -74,7 +74,7 @@ def test_rates_mean_the_same_in_all_of_tangent_and_in_training(brute):
     np.testing.assert_allclose(
         tangent.dntk(NET, params, x), np.einsum("aipq,bjp,ckq->abcijk", H, v, v), rtol=1e-11, atol=1e-13
     )
-    np.testing.assert_allclose(training.evolve(NET.apply, params, x, e, order=1).H, own, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(training.evolve(NET.apply, params, x, e, truncation=1).H, own, rtol=1e-12, atol=1e-13)
     for f, given in ((plain, None), (plain, 1.0), (NET, 1.0)):
         np.testing.assert_allclose(tangent.ntk(f, params, x, rates=given), ones, rtol=1e-12, atol=1e-13)
 

@@ -7,6 +7,7 @@ from scipy.integrate import solve_ivp
 
 import neft
 from neft import MLP, training, width
+from neft.training._function_space import draw_batches
 
 pytestmark = pytest.mark.xdist_group("training")  # compiled programs are shared
 
@@ -225,3 +226,28 @@ def test_bad_input_gets_one_clear_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with one_sentence("folder is", "cannot be made"):
         training.ensemble(NET, X, Y, folder=tmp_path / "file", **options)
+
+
+@pytest.mark.parametrize("nesterov", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_batches_and_momentum_are_those_of_the_steps_by_hand(nesterov):
+    options = {"steps": 4, "learning_rate": 0.1, "momentum": 0.7, "nesterov": nesterov, "batch": 2}
+    found = training.ensemble(NET, X, Y, TEST, draws=1, key=KEY, **options)
+    batches = np.asarray(draw_batches(KEY, np.arange(1), steps=4, count=3, batch=2))[0]
+    # Weights are trained at 1/fan-in, and biases at 0.1.
+    rates = ((1 / 4, 0.1), (1 / 12, 0.1))
+    params, velocity = start(NET, 0), tuple((0.0, 0.0) for _ in rates)
+    for taken in batches:
+        (W, b), (V, c) = params
+        s = np.tanh(X @ W.T + b)
+        # N/|B| times the sum over the batch.
+        residual = (s @ V.T + c - Y) * 1.5 * np.isin(np.arange(3), taken)[:, None]
+        back = (residual @ V) * (1 - s**2)
+        slopes = (back.T @ X, back.sum(0)), (residual.T @ s, residual.sum(0))
+        velocity = tuple(
+            tuple(0.7 * v + g for v, g in zip(old, new, strict=True)) for old, new in zip(velocity, slopes, strict=True)
+        )
+        params = tuple(
+            tuple(p - 0.1 * r * (g + 0.7 * v if nesterov else v) for p, r, g, v in zip(*layer, strict=True))
+            for layer in zip(params, rates, slopes, velocity, strict=True)
+        )
+    np.testing.assert_allclose(found.test[0], outputs(params, TEST), atol=1e-10)

@@ -42,7 +42,7 @@ def cut(h, order):
 def errors(course, moment, trained, theta):
     """The largest errors of outputs and of kernels at one of the moments."""
     H = np.asarray(course.H)[moment].reshape(3, 2, 3, 2).transpose(0, 2, 1, 3)
-    z = np.asarray(course.state.z)[moment].reshape(3, 2)
+    z = np.asarray(course.z)[moment].reshape(3, 2)
     return np.array([np.abs(z - trained.outputs(theta)).max(), np.abs(H - trained.kernel(theta)).max()])
 
 
@@ -52,7 +52,7 @@ def test_each_order_of_flow_is_right_to_its_power_of_time(order):
     # Outputs are missed by t^(order+1) and kernels by t^order: every coefficient of the hierarchy counts.
     _, h, trained = setting()
     times = (0.02, 0.04)
-    course = _flow(cut(h, order), jnp.asarray(TARGETS), jnp.array(times))
+    course = _flow(cut(h, order), jnp.asarray(Y), jnp.array(times))
     short, long = (errors(course, i, trained, trained.flow(t)) for i, t in enumerate(times))
     np.testing.assert_allclose(np.log2(long / short), [order + 1, order], atol=0.25)
 
@@ -61,7 +61,7 @@ def test_each_order_of_flow_is_right_to_its_power_of_time(order):
 def test_each_order_of_descent_is_right_to_its_power_of_the_step(order):
     _, h, trained = setting()
     rates = (0.01, 0.02)
-    courses = [_descend(cut(h, order), jnp.asarray(TARGETS), jnp.array([2, 3]), eta) for eta in rates]
+    courses = [_descend(cut(h, order), jnp.asarray(Y), jnp.array([2, 3]), eta) for eta in rates]
     short, long = (errors(course, 1, trained, trained.descend(3, eta)) for course, eta in zip(courses, rates))
     np.testing.assert_allclose(np.log2(long / short), [order + 1, order], atol=0.25)
 
@@ -75,10 +75,10 @@ def test_the_third_order_is_closest_to_the_trained_network():
     theta = trained.flow(60.0)
     error = []
     for order in (1, 2, 3):
-        course = _flow(cut(h, order), jnp.asarray(TARGETS), None)
+        course = _flow(cut(h, order), jnp.asarray(Y), None)
         assert np.asarray(course.reached).all()
-        np.testing.assert_allclose(np.asarray(course.state.z)[0, :A], TARGETS, atol=1e-12)
-        error.append(np.abs(np.asarray(course.state.z)[0].reshape(3, 2) - trained.outputs(theta)).max())
+        np.testing.assert_allclose(np.asarray(course.z)[0, :A], TARGETS, atol=1e-12)
+        error.append(np.abs(np.asarray(course.z)[0].reshape(3, 2) - trained.outputs(theta)).max())
     assert error[2] < error[1] / 3 and error[2] < error[0] / 5
     H = trained.kernel(theta)[:2, :2].transpose(0, 2, 1, 3).reshape(A, A)
     moved = np.linalg.norm(H - np.asarray(h.H)[:A, :A])
@@ -88,12 +88,12 @@ def test_the_third_order_is_closest_to_the_trained_network():
 @pytest.mark.slow
 def test_evolve_gives_outputs_kernels_and_what_the_steps_change():
     params, h, trained = setting()
-    found = evolve(NET, params, X, Y, XT, order=3, steps=[40, 4], learning_rate=0.05)
-    still = _flow(h, jnp.asarray(TARGETS), jnp.array([0.2, 2.0]))
+    found = evolve(NET, params, X, Y, XT, truncation=3, steps=[40, 4], learning_rate=0.05)
+    still = _flow(h, jnp.asarray(Y), jnp.array([0.2, 2.0]))
     assert found.train.shape == (2, 2, 2) and found.test.shape == (2, 1, 2) and found.H_star.shape == (2, 3, 3, 2, 2)
-    np.testing.assert_allclose(found.step_effect, found.test - still.state.z[::-1, None, A:], atol=1e-9)
+    np.testing.assert_allclose(found.step_effect, found.test - still.z[::-1, None, A:], atol=1e-9)
     np.testing.assert_allclose(
-        found.test[1], _descend(h, jnp.asarray(TARGETS), jnp.array([4, 40]), 0.05).state.z[:1, A:], atol=1e-12
+        found.test[1], _descend(h, jnp.asarray(Y), jnp.array([4, 40]), 0.05).z[:1, A:], atol=1e-12
     )
     effect = (trained.outputs(trained.descend(4, 0.05)) - trained.outputs(trained.flow(0.2)))[2:]
     assert np.abs(found.step_effect[1] - effect).max() < 0.05 * np.abs(effect).max()
@@ -109,7 +109,7 @@ def test_any_function_goes_and_a_result_can_be_kept(tmp_path):
     with jax.enable_x64(False):
         f = lambda p, x: jnp.tanh(x @ p["a"]) @ p["b"]  # noqa: E731
         params = {"a": jnp.ones((2, 4)) * jnp.arange(1.0, 5.0)[None, :] / 3, "b": jnp.linspace(-1.0, 1.0, 4)[:, None]}
-        found = evolve(f, params, X, [0.3, -0.2], order=1, rates=0.5)
+        found = evolve(f, params, X, [0.3, -0.2], truncation=1, rates=0.5)
     assert found.test.dtype == np.float64 and found.test.shape == (2, 1) and float(found.moved) == 0
     np.testing.assert_allclose(found.train, [[0.3], [-0.2]], atol=1e-12)
     np.testing.assert_allclose(found.test, found.train)
@@ -121,7 +121,7 @@ def test_any_function_goes_and_a_result_can_be_kept(tmp_path):
 def test_a_kernel_that_loses_positivity_is_told_and_nothing_is_nan(monkeypatch):
     params, h, _ = setting()
     wild = cut(h._replace(dH=50 * h.dH), 2)
-    times = _flow(wild, jnp.asarray(TARGETS), jnp.array([1e-4, 50.0]))
+    times = _flow(wild, jnp.asarray(Y), jnp.array([1e-4, 50.0]))
     assert np.asarray(times.reached).tolist() == [True, False] and np.isfinite(np.asarray(times.H)).all()
     assert np.linalg.eigvalsh(np.asarray(times.H)[1, :A, :A])[0] < 0
     monkeypatch.setattr("neft.training._evolve.hierarchy", lambda *_: wild)
@@ -133,8 +133,8 @@ def test_a_kernel_that_loses_positivity_is_told_and_nothing_is_nan(monkeypatch):
 
 def test_bad_input_gets_one_clear_sentence():
     params = setting()[0]
-    with one_sentence("order", "4", "at most 3"):
-        evolve(NET, params, X, Y, order=4)
+    with one_sentence("truncation", "4", "at most 3"):
+        evolve(NET, params, X, Y, truncation=4)
     with one_sentence("y_train", "(2, 1)"):
         evolve(NET, params, X, np.ones((2, 1)))
     with one_sentence("x_train", "nan"):
@@ -144,6 +144,6 @@ def test_bad_input_gets_one_clear_sentence():
     with one_sentence("time", "-1"):
         evolve(NET, params, X, Y, time=-1.0)
     with one_sentence("learning_rate is 50"):
-        evolve(NET, params, X, Y, order=1, steps=3, learning_rate=50.0)
+        evolve(NET, params, X, Y, truncation=1, steps=3, learning_rate=50.0)
     with one_sentence("order 3 holds"):
         evolve(NET, params, np.ones((60, 2)), np.ones((60, 2)))

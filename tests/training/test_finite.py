@@ -115,9 +115,9 @@ def test_the_response_to_second_order_is_that_of_the_hierarchy(moment):
             errors = []
             for s in (0.08, 0.04):
                 h = Hierarchy(z, spread(Theta, O) + s1 * s * change, *(0.1 * s2 * s**2 * T for T in cut))
-                course = _end(Hierarchy(*map(jnp.asarray, h)), jnp.asarray(y), moment)
+                course = _end(Hierarchy(*map(jnp.asarray, h)), jnp.asarray(Y), moment)
                 response = start + s1 * (-s * H1 + s**2 * HH) + 0.1 * s2 * s**2 * dd
-                errors.append(np.abs(np.asarray(course.state.z)[0] - response).max())
+                errors.append(np.abs(np.asarray(course.z)[0] - response).max())
             assert np.log2(errors[0] / errors[1]) > power - 0.4, errors
 
 

@@ -71,3 +71,32 @@ def test_bad_input_gets_one_clear_sentence():
         training.forecast(net, X, Y, TEST, draws=4)
     with one_sentence("for one moment"):
         training.forecast(net, X, Y, TEST, time=[1.0, 2.0])
+
+
+@pytest.mark.slow
+def test_the_command_predicts_classifiers_by_batches_with_momentum(tmp_path):
+    path, out = tmp_path / "data.npz", tmp_path / "found.json"
+    np.savez(path, x_train=X[:2], y_train=[0, 1], x_test=TEST)
+    line = f"predict {path} --activation erf --depth 2 --width 400 --C-b 0.4 --loss cross_entropy --steps 5"
+    line += f" --learning-rate 0.1 --batch 1 --momentum 0.9 --samples 8 --draws 2 --out {out}"
+    done = CliRunner().invoke(app, line.split())
+    assert done.exit_code == 0, done.output
+    found = neft.load(out)
+    assert found.prediction.order == 0 and found.prediction.outputs.shape == (8, 5, 2)
+    assert found.mean.shape == found.trained.mean.shape == (5, 2)
+    for wrong in ("--batch 3", "--momentum 1.5", "--loss hinge"):
+        done = CliRunner().invoke(app, (line + " " + wrong).split())
+        assert done.exit_code == 2 and wrong.split()[0].strip("-") in done.output
+
+
+def test_order_one_with_momentum_is_sampled(monkeypatch):
+    asked = {}
+
+    def instead(*args, **options):
+        asked.update(options)
+        return training.sample_from_kernels(np.eye(8), np.eye(8), Y, 1.0, outputs=1, loss="square", draws=2)
+
+    monkeypatch.setattr("neft.training._forecast.sample", instead)
+    net = MLP(widths=(1, 8, 1), activation="erf", C_b=0.4)
+    training.forecast(net, X, Y, TEST, steps=3, learning_rate=0.1, momentum=0.5, order=1)
+    assert asked["order"] == 1 and asked["momentum"] == 0.5 and asked["draws"] == 256

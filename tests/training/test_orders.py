@@ -43,7 +43,7 @@ def test_errors_are_those_of_each_draws_own_evolution():
         for draw in range(2):
             with jax.enable_x64(True):
                 params = net(6).init(jax.random.fold_in(jax.random.key(3), draw), dtype=np.float64)
-                own = training.evolve(net(6), params, X, Y, XT, order=order, **SCHEDULE)
+                own = training.evolve(net(6), params, X, Y, XT, truncation=order, **SCHEDULE)
             squares.append(np.square(own.test - trained[draw]).mean())
         rms = np.sqrt(np.mean(squares))
         assert found.rms[order - 1, 0] == pytest.approx(rms, rel=1e-6)

@@ -102,7 +102,7 @@ def some_evolution():
         H=np.ones((2, 2, 2, 2)),
         H_star=np.ones((2, 2, 2, 2, 2)) * 1.25,
         moved=np.array([0.1, 0.25]),
-        order=2,
+        truncation=2,
         time=None,
         steps=np.array([3, 9]),
         learning_rate=0.1,

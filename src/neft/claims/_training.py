@@ -84,6 +84,7 @@ def one_layer_statistics(level: Level) -> Measurement:
     centred = found - theory.mean
     # Each product of two deviations is a draw of the covariance; distinct outputs have none.
     products = np.einsum("dai,dbj->dabij", centred, centred)
+    assert theory.cov is not None
     exact = theory.cov[:, :, None, None] * np.eye(2)
     scores = (products.mean(0) - exact) / (products.std(axis=0, ddof=1) / np.sqrt(draws))
     unit = centred / theory.std

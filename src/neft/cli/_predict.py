@@ -31,24 +31,41 @@ def predict(
     ] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps of gradient descent instead.")] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="The size of a step.")] = None,
+    momentum: Annotated[float, typer.Option("--momentum", help="Of the steps, at least 0 and below 1.")] = 0.0,
+    nesterov: Annotated[
+        bool, typer.Option("--nesterov", help="Nesterov's momentum instead of the heavy ball.")
+    ] = False,
+    batch: Annotated[
+        int | None, typer.Option("--batch", help="Training inputs that a step takes (default: all of them).")
+    ] = None,
+    loss: Annotated[str, typer.Option("--loss", help="square or cross_entropy.")] = "square",
     order: Annotated[int, typer.Option("--order", help="0: infinite width; 1: with corrections in 1/width.")] = 0,
+    samples: Annotated[
+        int, typer.Option("--samples", help="Draws that a prediction is averaged over which has no closed form.")
+    ] = 256,
     draws: Annotated[int, typer.Option("--draws", help="Networks to train by simulation, to compare with.")] = 0,
 ) -> None:
-    """Predict the mean and spread of networks trained on half the squared error, and train some to compare.
+    """Predict the mean and spread of networks trained on half the squared error or the cross-entropy, and train some.
 
-    Labels of a named set become targets 1 - 1/C for the class and -1/C for the others. The numbers of inputs and
-    outputs are those of the data.
+    Labels of a named set become targets 1 - 1/C for the class and -1/C for the others, for the square loss. The numbers
+    of inputs and outputs are those of the data.
 
     Example: neft predict mine.npz --activation gelu --depth 3 --width 256 --draws 32 --plot trained.svg
+
+    Example: neft predict --loss cross_entropy --steps 200 --learning-rate 0.1 --batch 32 --momentum 0.9
     """
-    from .. import training
+    from .. import _check, training
+
+    _check.one_of("--loss", loss, ("square", "cross_entropy"))
 
     if data.endswith(".npz"):
         if full is not None:
             raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {data!r}.")
         x_train, y_train, x_test = npz(data)
+        if loss == "cross_entropy" and y_train.ndim == 1:
+            y_train = _one_hot(y_train)
     else:
-        x_train, y_train, x_test = _named(data, trains, tests, preprocess, full)
+        x_train, y_train, x_test = _named(data, trains, tests, preprocess, full, square=loss == "square")
     if network.widths is None and network.file is None:
         network = dataclasses.replace(
             network,
@@ -63,9 +80,14 @@ def predict(
         time=time,
         steps=steps,
         learning_rate=learning_rate,
+        momentum=momentum,
+        nesterov=nesterov,
+        batch=batch,
+        loss=loss,
         order=order,
+        samples=samples,
         draws=draws,
-        key=key_of(network.seed) if draws else None,
+        key=key_of(network.seed),
     )
     emit(found, output)
 
@@ -93,8 +115,18 @@ def npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     return x_train, _check.array("y_train", arrays["y_train"], ndim=(1, 2)), x_test
 
 
+def _one_hot(labels: "np.ndarray") -> "np.ndarray":
+    import numpy as np
+
+    from .. import _check
+
+    labels = _check.array("y_train", labels, at_least=0, dtype=np.int64)
+    # Two classes at least: with one there is nothing to tell apart.
+    return np.eye(max(2, int(labels.max(initial=0)) + 1))[labels]
+
+
 def _named(
-    name: str, trains: int, tests: int, preprocess: str, full: bool | None
+    name: str, trains: int, tests: int, preprocess: str, full: bool | None, *, square: bool
 ) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     import numpy as np
 
@@ -105,5 +137,5 @@ def _named(
     train, test = (sets.load(name, split, **options) for split in ("train", "test"))
     trains = _check.integer("--train", trains, at_least=1, at_most=train.count)
     tests = _check.integer("--test", tests, at_least=1, at_most=test.count)
-    targets = np.eye(train.classes)[train.y[:trains]] - 1 / train.classes
+    targets = np.eye(train.classes)[train.y[:trains]] - (1 / train.classes if square else 0.0)
     return train.x[:trains], targets, test.x[:tests]

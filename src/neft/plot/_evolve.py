@@ -43,7 +43,7 @@ def evolution(found: Evolution) -> Figure:
     star = star.reshape(-1, *H.shape)[-1]
     figure = Figure(figsize=(7.4, 3.2), layout="constrained")
     moved = float(np.ravel(found.moved)[-1])
-    titles = ("H before training", f"H* - H at order {found.order}: moved {moved:.2%}")
+    titles = ("H before training", f"H* - H at order {found.truncation}: moved {moved:.2%}")
     for axes, values, title in zip(figure.subplots(1, 2), (H, star - H), titles):
         limit = np.abs(values).max() or 1.0
         image = axes.imshow(values, cmap="PuOr", vmin=-limit, vmax=limit)

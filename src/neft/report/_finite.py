@@ -62,7 +62,7 @@ def _evolution(found: Evolution) -> tuple[Table, ...]:
     )
     columns = ("moment", "|H* - H| / |H|", "reached", "what steps change")
     notes = () if found.reason is None else (found.reason[0].upper() + found.reason[1:] + ".",)
-    return (Table(title=f"One network in training, order {found.order}", columns=columns, rows=rows, notes=notes),)
+    return (Table(title=f"One network in training, order {found.truncation}", columns=columns, rows=rows, notes=notes),)
 
 
 @tables.register(Representation)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from ..network import Network
 from ..tangent import mlp_ntk
@@ -25,16 +25,47 @@ def drawn(net: Network, key: Array, index: Array, *, dtype: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=1)
 def by_steps(
-    net: Network, loss: Loss, params: Any, x: Array, y: Array, steps: Array, learning_rate: Array
+    net: Network,
+    loss: Loss,
+    params: Any,
+    x: Array,
+    y: Array,
+    steps: Array,
+    learning_rate: Array,
+    momentum: tuple[Array, Array, Array] | None = None,
+    batches: Int[Array, "draws steps batch"] | None = None,
 ) -> tuple[Any, Bool[Array, " draws"]]:
-    """The networks after `steps` steps θ ← θ - η λ dL/dθ, all in one loop."""
+    """The networks after `steps` steps θ ← θ - η λ dL/dθ, all in one loop.
+
+    `momentum` is (here, before, β) of `Momentum`; the inputs `batches` of a step stand for all of them.
+    """
     rates = net.rates()
 
-    def step(_, p):
-        gradient = jax.grad(lambda q: loss(net.apply(q, x), y))(p)
-        return jax.tree.map(lambda a, rate, g: a - learning_rate * rate * g, p, rates, gradient)
+    def one(p, batches):
+        def gradient(t, p):
+            if batches is None:
+                return jax.grad(lambda q: loss(net.apply(q, x), y))(p)
+            taken = batches[t]
+            g = jax.grad(lambda q: loss(net.apply(q, x[taken]), y[taken]))(p)
+            return jax.tree.map(lambda leaf: len(x) / batches.shape[1] * leaf, g)
 
-    trained = jax.vmap(lambda p: jax.lax.fori_loop(0, steps, step, p))(params)
+        def step(t, p):
+            return jax.tree.map(lambda a, rate, g: a - learning_rate * rate * g, p, rates, gradient(t, p))
+
+        def with_velocity(t, now):
+            assert momentum is not None
+            here, before, beta = momentum
+            p, velocity = now
+            g = gradient(t, p)
+            move = jax.tree.map(lambda g, v: here * g + before * v, g, velocity)
+            p = jax.tree.map(lambda a, rate, m: a - learning_rate * rate * m, p, rates, move)
+            return p, jax.tree.map(lambda g, v: beta * v + g, g, velocity)
+
+        if momentum is None:
+            return jax.lax.fori_loop(0, steps, step, p)
+        return jax.lax.fori_loop(0, steps, with_velocity, (p, jax.tree.map(jnp.zeros_like, p)))[0]
+
+    trained = jax.vmap(one, in_axes=(0, None if batches is None else 0))(params, batches)
     return trained, jnp.ones(len(params[0][0]), bool)
 
 

@@ -1,7 +1,7 @@
-"""The hierarchy z, H, dH, ddH in time: gradient flow and descent on L = ½Σ(z-y)² (docs/theory/training, eqs. 6-14).
+"""The hierarchy z, H, dH, ddH in time: gradient flow on any loss (docs/theory/training, eqs. 6-10).
 
-With ddH frozen, dH(t) = dH - Y·E(t), and H(t) is a fixed combination of few integrals over the residuals ε of the
-training set. These are the state, and not the kernels: E = ∫ε dt, W = ∫ε E dt, and for finite steps Q = Σ η² ε ε.
+With ddH frozen, dH(t) = dH - Y·E(t), and H(t) is a fixed combination of few integrals over the slopes ε = dL/dz of the
+training set, which are residuals for the square loss. These are the state, and not the kernels: E = ∫ε dt, W = ∫ε E dt.
 """
 
 from typing import Any, NamedTuple
@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from ._hierarchy import Hierarchy
+from ._loss import Loss, slope, square
 
 TOLERANCE = 1e-8
 """Of a step of the integrator, relative; absolute, times the initial |ε|."""
@@ -20,7 +21,7 @@ SMALL = 2e-4
 """|ε| relative to its initial value from which on the kernel is frozen and the rest is solved exactly."""
 
 LARGE = 10.0
-"""Growth of |ε| at which training is given up: |ε| cannot grow while H is positive."""
+"""Growth of |ε| at which training is given up: |ε| cannot grow while H is positive. Other losses grow by its square."""
 
 MOST_STEPS = 2**15
 
@@ -31,69 +32,89 @@ class State(NamedTuple):
     z: Float[Array, "*times M"]
     E: Float[Array, "*times A"]
     W: Float[Array, "*times A A"]
-    Q: Float[Array, "*times A A"]
 
 
 class Course(NamedTuple):
-    """States at the moments asked for, the kernels there, and whether each was reached, else the last state."""
+    """Outputs and kernels at the moments asked for, and whether each was reached, else those of the last state."""
 
-    state: State
+    z: Float[Array, "times M"]
     H: Float[Array, "times M M"]
     reached: Bool[Array, " times"]
 
 
 class Kernel(NamedTuple):
-    """H(t) = H - d·E + Y·W + ½ Z·Q, with d, Y and Z None beyond the order kept; columns may be left out."""
+    """H(t) = H - d·E + Y·W, with d and Y None beyond the order kept; columns may be left out."""
 
     H: Float[Array, "M N"]
     d: Float[Array, "M N A"] | None
     Y: Float[Array, "M N A A"] | None
-    Z: Float[Array, "M N A A"] | None
 
     def at(self, state: State) -> Float[Array, "M N"]:
         """The kernel in a state."""
         H = self.H
         if self.d is not None:
             H = H - self.d @ state.E
-        if self.Y is not None and self.Z is not None:
-            H = H + jnp.einsum("ijkl,kl->ij", self.Y, state.W) + jnp.einsum("ijkl,kl->ij", self.Z, state.Q) / 2
-        return H
+        return H if self.Y is None else H + jnp.einsum("ijkl,kl->ij", self.Y, state.W)
 
 
 def kernel(h: Hierarchy) -> Kernel:
-    """d_ijk = dH_ijk + dH_jik, Y_ijkl + Y_jikl with Y = I + II + III, and Z_ijkl = I_ijkl + II_ijkl + (i ↔ j)."""
+    """d_ijk = dH_ijk + dH_jik, and Y_ijkl + Y_jikl with Y = I + II + III."""
 
     def symmetric(values: Array) -> Array:
         return values + values.swapaxes(0, 1)
 
     if h.dH is None:
-        return Kernel(h.H, None, None, None)
+        return Kernel(h.H, None, None)
     if h.I is None or h.II is None or h.III is None:
-        return Kernel(h.H, symmetric(h.dH), None, None)
-    return Kernel(h.H, symmetric(h.dH), symmetric(h.I + h.II + h.III), symmetric(h.I + h.II))
+        return Kernel(h.H, symmetric(h.dH), None)
+    return Kernel(h.H, symmetric(h.dH), symmetric(h.I + h.II + h.III))
 
 
-def flow(h: Hierarchy, y: Float[Array, " A"], times: Float[Array, " times"] | None) -> Course:
-    """Gradient flow to increasing `times`, or to its end for None; a pure function of arrays."""
-    A, scale = len(y), _size(h.z[: len(y)] - y)
+def limit(loss: Loss, z: Float[Array, "N O"], y: Array, growth: Any = 1.0) -> Float[Array, ""]:
+    """The loss beyond which training is given up, from outputs z before it; `growth` is what |ε| may grow by itself."""
+    bound = (LARGE * growth) ** 2 * jnp.maximum(loss(z, y), loss(jnp.zeros_like(z), y))
+    # A loss of one's own may be negative, and then says nothing.
+    return jnp.where(bound > 0, bound, jnp.inf)
 
-    def slope(t: Any, state: State, args: Any) -> State:
-        trained, y = args
-        e = state.z[:A] - y
-        return State(-trained.at(state) @ e, e, jnp.outer(e, state.E), jnp.zeros_like(state.Q))
+
+def flow(
+    h: Hierarchy,
+    y: Array,
+    times: Float[Array, " times"] | None,
+    *,
+    loss: Loss = square,
+    outputs: int | None = None,
+) -> Course:
+    """Gradient flow to increasing `times`, or for None to its end on the square loss; a pure function of arrays.
+
+    `y` is what the loss takes for the N training inputs, whose `outputs` are by default as many as y has columns.
+    """
+    N, O = len(y), y.shape[1] if outputs is None else outputs
+    A = N * O
+    bound, scale = limit(loss, h.z[:A].reshape(N, O), y), _size(slope(loss, h.z[:A].reshape(N, O), y))
+
+    def trained(state: State) -> Array:
+        return state.z[:A].reshape(N, O)
+
+    def velocity(t: Any, state: State, args: Any) -> State:
+        kernel, y = args
+        e = slope(loss, trained(state), y).ravel()
+        return State(-kernel.at(state) @ e, e, jnp.outer(e, state.E))
 
     def over(t: Any, state: State, args: Any, **more: Any) -> Array:
-        size = _size(state.z[:A] - args[1])
-        given_up = ~(size <= LARGE * scale)
-        return given_up if times is not None else given_up | (size <= SMALL * scale)
+        y = args[1]
+        given_up = ~(loss(trained(state), y) <= bound)
+        if times is not None:
+            return given_up
+        return given_up | (_size(slope(loss, trained(state), y)) <= SMALL * scale)
 
     solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(slope),
+        diffrax.ODETerm(velocity),
         diffrax.Dopri5(),
         t0=0.0,
         t1=jnp.inf if times is None else times[-1],
         dt0=None,
-        y0=_start(h, y),
+        y0=_start(h, A),
         args=(_columns(kernel(h), A), y),
         saveat=diffrax.SaveAt(t1=True, ts=times),
         # An exact start (ε = 0) has no scale of its own.
@@ -111,45 +132,10 @@ def flow(h: Hierarchy, y: Float[Array, " A"], times: Float[Array, " times"] | No
         kept = jax.tree.map(lambda leaf: leaf[jnp.minimum(moments, last)], state)
         return _course(h, kept, moments < last)
     end = jax.tree.map(lambda leaf: leaf[last], state)
-    reached = _size(end.z[:A] - y) <= SMALL * scale
-    end = jax.tree.map(lambda a, b: jnp.where(reached, a, b)[None], _completed(h, end, y), end)
+    e = slope(loss, trained(end), y).ravel()
+    reached = _size(e) <= SMALL * scale
+    end = jax.tree.map(lambda a, b: jnp.where(reached, a, b)[None], _completed(h, end, e), end)
     return _course(h, end, reached[None])
-
-
-def descend(h: Hierarchy, y: Float[Array, " A"], steps: Int[Array, " times"], eta: Any) -> Course:
-    """Gradient descent with steps of size η, to increasing numbers of steps; a pure function of arrays.
-
-    z(t+1) = z - ηHε + η²dHεε/2 - η³Iεεε/6 and H(t+1) = H - η(dH_ijk + dH_jik)ε_k + η²Z_ijkl ε_kε_l/2 with the kernels
-    of step t: the Taylor series of z and H in a step of the parameters.
-    """
-    A, scale = len(y), _size(h.z[: len(y)] - y)
-    trained = _columns(kernel(h), A)
-
-    def step(state: State) -> State:
-        e = state.z[:A] - y
-        z = state.z - eta * trained.at(state) @ e
-        if h.dH is not None:
-            z = z + eta**2 / 2 * jnp.einsum("iab,a,b", h.dH[:, :A], e, e)
-        if h.I is not None and h.II is not None and h.III is not None:
-            Y = (h.I + h.II + h.III)[:, :A]
-            z = z - eta**2 / 2 * jnp.einsum("iabc,a,b,c", Y, e, e, state.E)
-            z = z - eta**3 / 6 * jnp.einsum("iabc,a,b,c", h.I[:, :A], e, e, e)
-        return State(
-            z,
-            state.E + eta * e,
-            state.W + eta * jnp.outer(e, state.E),
-            state.Q + eta**2 * jnp.outer(e, e),
-        )
-
-    def several(state: State, count: Array) -> tuple[State, tuple[State, Array]]:
-        def unfinished(now: Any) -> Array:
-            return (now[0] < count) & (_size(now[1].z[:A] - y) <= LARGE * scale)
-
-        done, state = jax.lax.while_loop(unfinished, lambda now: (now[0] + 1, step(now[1])), (0, state))
-        return state, (state, (done == count) & (_size(state.z[:A] - y) <= LARGE * scale))
-
-    counts = jnp.diff(steps, prepend=0)
-    return _course(h, *jax.lax.scan(several, _start(h, y), counts)[1])
 
 
 def _columns(whole: Kernel, A: int) -> Kernel:
@@ -157,23 +143,22 @@ def _columns(whole: Kernel, A: int) -> Kernel:
     return Kernel(whole.H[:, :A], *(None if part is None else part[:, :A] for part in whole[1:]))
 
 
-def _start(h: Hierarchy, y: Array) -> State:
-    zeros = jnp.zeros((len(y), len(y)), h.z.dtype)
-    return State(h.z, zeros[0], zeros, zeros)
+def _start(h: Hierarchy, A: int) -> State:
+    zeros = jnp.zeros((A, A), h.z.dtype)
+    return State(h.z, zeros[0], zeros)
 
 
 def _size(e: Array) -> Array:
     return jnp.sqrt(jnp.sum(e * e))
 
 
-def _completed(h: Hierarchy, state: State, y: Array) -> State:
+def _completed(h: Hierarchy, state: State, e: Array) -> State:
     # With H frozen the rest is linear, and ∫ε dt = H⁻¹ε.
-    A = len(y)
     H = kernel(h).at(state)
-    rest = jnp.linalg.solve(H[:A, :A], state.z[:A] - y)
-    return State(state.z - H[:, :A] @ rest, state.E + rest, state.W + jnp.outer(rest, state.E), state.Q)
+    rest = jnp.linalg.solve(H[: len(e), : len(e)], e)
+    return State(state.z - H[:, : len(e)] @ rest, state.E + rest, state.W + jnp.outer(rest, state.E))
 
 
 def _course(h: Hierarchy, states: State, reached: Array) -> Course:
     whole = kernel(h)
-    return Course(states, jax.vmap(whole.at)(states), reached)
+    return Course(states.z, jax.vmap(whole.at)(states), reached)

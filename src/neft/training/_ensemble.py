@@ -18,6 +18,7 @@ from .._result import Made, Result, result
 from .._show import brief
 from ..network import Network
 from ._descend import by_flow, by_steps, completed, drawn, outputs
+from ._function_space import draw_batches
 from ._kernels import digest, inputs
 from ._loss import Loss, chosen, prepared, square
 from ._schedule import Schedule, schedule
@@ -82,6 +83,10 @@ def ensemble(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "square",
     dtype: Any = None,
     folder: str | os.PathLike[str] | None = None,
@@ -103,6 +108,10 @@ def ensemble(
         time: how long gradient flow lasts.
         steps: number of steps of gradient descent instead, with their size `learning_rate`.
         learning_rate: η.
+        momentum: β, as in `predict`.
+        nesterov: as in `predict`.
+        batch: how many training inputs a step takes, as in `predict`; every draw has batches of its own.
+        shuffled: whether the batches are those of shuffled epochs, as in `sample`.
         loss: "square" (½Σ(z-y)²), "cross_entropy", or a function loss(z, y) that sums over the training inputs.
         dtype: float32 or float64, that of x_train by default.
         folder: where finished blocks of networks are kept, each file whole or not at all; a run with the same arguments
@@ -122,7 +131,7 @@ def ensemble(
     y = prepared(function, y_train, len(x), net.widths[-1])
     at = x if x_test is None else inputs(net, "x_test", x_test)
     draws = _check.integer("draws", draws, at_least=1)
-    plan = _plan(schedule(time, steps, learning_rate), function)
+    plan = _plan(schedule(time, steps, learning_rate, momentum, nesterov, batch, len(x), shuffled), function)
     specification = {
         "net": net.to_dict(),
         "data": digest(x, y, at),
@@ -165,7 +174,8 @@ def _bytes_per_draw(net: Network, N: int, M: int, plan: Schedule) -> float:
     # Parameters with the stages of a step, preactivations, and the kernels of the last step.
     signals = sum(net.widths) * (N + M) * (4 + 2 * net.widths[-1] * plan.converged)
     kernels = 3 * (N + M) * N * net.widths[-1] ** 2 * plan.converged
-    return 8 * (12 * net.parameter_count() + signals + kernels)
+    taken = 0 if plan.batch is None or plan.steps is None else int(plan.steps) * (plan.batch + 2 * N)
+    return 8 * (12 * net.parameter_count() + signals + kernels + taken)
 
 
 def _trained(
@@ -185,7 +195,14 @@ def _trained(
         tests = jnp.asarray(at, kind)
         before = drawn(net, key, jnp.arange(part.start, part.stop), dtype=kind)
         if plan.steps is not None:
-            after, good = by_steps(net, loss, before, *problem, plan.steps, jnp.asarray(plan.learning_rate, kind))
+            parts, batches = None, None
+            if plan.momentum.beta:
+                parts = tuple(jnp.asarray(value, kind) for value in plan.momentum.parts)
+            if plan.batch is not None:
+                options = {"steps": int(plan.steps), "count": len(x), "batch": plan.batch, "shuffled": plan.shuffled}
+                batches = draw_batches(key, jnp.arange(part.start, part.stop), **options)
+            eta = jnp.asarray(plan.learning_rate, kind)
+            after, good = by_steps(net, loss, before, *problem, plan.steps, eta, parts, batches)
         else:
             tolerance, near = _TOLERANCES[str(kind)]
             options = (plan.time, tolerance, near if plan.converged else -1.0)

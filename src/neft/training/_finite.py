@@ -1,6 +1,6 @@
 """What an ensemble of trained networks gives, with corrections of order 1/width (docs/theory/training, eqs. 29-30)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from .. import _check, width
 from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
-from ..network import MLP
+from ..network import Network, plain
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
@@ -75,8 +75,23 @@ def _variances(cov: np.ndarray) -> np.ndarray:
     return np.einsum("...iaia->...ia", cov)
 
 
+def output_tensors(net: Network, x: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The named tensors of the output layer over the inputs, for networks and activations that have all of them."""
+    chain = plain(net)
+    if chain is None:
+        raise ValueError(f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}.")
+    kinks = [kink for kink in chain.activation.kinks if kink.order < 2]
+    if kinks:
+        raise ValueError(
+            f"activation is {chain.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
+            f"derivative {kinks[0].order} of the activation jumps."
+        )
+    stats = width.statistics(chain, x)
+    return {name: np.asarray(getattr(stats, name))[-1] for name in names}
+
+
 def predict_finite(
-    net: MLP,
+    net: Network,
     x_train: Any,
     y_train: Any,
     x_test: Any = None,
@@ -93,6 +108,8 @@ def predict_finite(
     response is integrated or summed to it (eqs. 19 and 25 there). An `ExpansionWarning` says when the series cannot be
     trusted.
 
+    >>> from neft import MLP
+
     >>> net = MLP(widths=(2, 64, 1), activation="tanh", C_b=0.1)
     >>> found = predict_finite(net, [[1.0, 0.0]], [1.0], [[0.6, 0.8]])
     >>> found.mean.shape, found.cov.shape, found.width
@@ -102,15 +119,8 @@ def predict_finite(
     y_train = targets(y_train, len(x_train), net.widths[-1])
     x_test = None if x_test is None else inputs(net, "x_test", x_test)
     plan = schedule(time, steps, learning_rate)
-    kinks = [kink for kink in net.activation.kinks if kink.order < 2]
-    if kinks:
-        raise ValueError(
-            f"activation is {net.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
-            f"derivative {kinks[0].order} of the activation jumps."
-        )
     x = x_train if x_test is None else np.concatenate([x_train, x_test])
-    stats = width.statistics(net, x)
-    tensors = {name: np.asarray(getattr(stats, name))[-1] for name in TENSORS}
+    tensors = output_tensors(net, x, TENSORS)
     specification = {"net": net.to_dict(), "x_train": x_train, "y_train": y_train, "x_test": x_test}
     return _predicted(tensors, y_train, net.widths[-2], plan, "neft.training.predict", specification)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -11,15 +12,18 @@ from .._result import Made, Result, result
 from .._show import brief
 from ..network import Network
 from ._ensemble import TrainedEnsemble, ensemble
-from ._kernels import inputs, targets
+from ._kernels import inputs
+from ._loss import chosen, prepared, square
 from ._predict import predict
+from ._sample import Trajectories, sample
 
 
 @result
 class Forecast(Result):
     """What theory says that trained networks give, and what trained networks gave.
 
-    `prediction` is what `predict` returned; `trained` is an ensemble, or None where none was asked for.
+    `prediction` is what `predict` returned, or `sample` where the loss is not the square loss or the steps of order 1
+    have momentum or batches; `trained` is an ensemble, or None where none was asked for.
     """
 
     prediction: Result
@@ -70,12 +74,20 @@ def forecast(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
+    loss: Any = "square",
     order: int = 0,
+    samples: int = 256,
     draws: int = 0,
     key: Array | None = None,
     dtype: Any = np.float32,
 ) -> Forecast:
     """What `predict` says, beside `draws` networks that are trained the same way (at least 2, or none).
+
+    For another loss than the square loss, and for momentum or batches at order 1, it is what `samples` draws of
+    `sample` say. Arguments as there.
 
     >>> from neft import MLP
 
@@ -84,20 +96,34 @@ def forecast(
     (1, 1)
     """
     x_train, x_test = inputs(net, "x_train", x_train), inputs(net, "x_test", x_test)
-    y_train = targets(y_train, len(x_train), net.widths[-1])
+    function = chosen(loss)
+    y_train = prepared(function, y_train, len(x_train), net.widths[-1])
+    if y_train.ndim != 2:
+        raise ValueError(f"y_train has shape {y_train.shape}, but a forecast has an axis for outputs: (N, n_L).")
     draws = _check.integer("draws", draws, at_least=0)
     if draws == 1 or (draws and key is None):
         given = "draws is 1" if draws == 1 else "key is missing"
         raise ValueError(f"{given}, but trained networks need a key and at least two draws.")
     plan: dict[str, Any] = {"time": time, "steps": steps, "learning_rate": learning_rate}
+    options: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "batch": batch}
     for name in ("time", "steps"):
         if plan[name] is not None and _check.as_array(name, plan[name]).ndim:
             raise ValueError(f"{name} is {_check.brief(plan[name])}, but a forecast is for one moment.")
-    prediction = predict(net, x_train, y_train, x_test, order=order, **plan)
+    if function is square and not (order and (momentum or batch)):
+        prediction: Any = predict(net, x_train, y_train, x_test, order=order, **plan, **options)
+    else:
+        # The networks of the ensemble are other draws.
+        own = None if key is None else jax.random.fold_in(key, 0)
+        drawn: dict[str, Any] = {"loss": loss, "order": order, "draws": samples, "key": own}
+        prediction = sample(net, x_train, y_train, x_test, **plan, **options, **drawn)
     trained = None
     if draws and key is not None:
-        trained = ensemble(net, x_train, y_train, x_test, draws=draws, key=key, dtype=dtype, **plan)
-    specification = {"net": net.to_dict(), "order": order, "draws": draws, **plan}
+        trained = ensemble(
+            net, x_train, y_train, x_test, draws=draws, key=key, dtype=dtype, loss=loss, **plan, **options
+        )
+    given = {name: value for name, value in options.items() if value}
+    given |= {} if function is square else {"loss": getattr(function, "__name__", "own"), "samples": samples}
+    specification = {"net": net.to_dict(), "order": order, "draws": draws, **plan, **given}
     return Forecast(
         prediction=prediction,
         trained=trained,
@@ -107,5 +133,9 @@ def forecast(
         widths=net.widths,
         activation=", ".join(act.name for act in net.activations),
         order=order,
-        made=Made.by("neft.training.forecast", specification=specification, key=key if draws else None),
+        made=Made.by(
+            "neft.training.forecast",
+            specification=specification,
+            key=key if draws or isinstance(prediction, Trajectories) else None,
+        ),
     )

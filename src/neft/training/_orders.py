@@ -17,12 +17,13 @@ from .._public import public
 from .._result import Made, Result, result
 from ..network import Network
 from ._descend import drawn as parameters
-from ._dynamics import descend, flow
+from ._dynamics import flow
 from ._ensemble import ensemble
 from ._evolve import MOST
 from ._hierarchy import Hierarchy, drawn
 from ._kernels import inputs, targets
 from ._schedule import Schedule, schedule
+from ._steps import descend
 
 
 @result
@@ -156,7 +157,7 @@ def _cell(
     cuts = [Hierarchy(*(part if k < kept else 0 * part for k, part in enumerate(whole))) for kept in (2, 3, 6)]
     rms, stderr, lost = np.empty(3), np.empty(3), np.empty(3, int)
     for order, cut in enumerate(cuts):
-        z, reached = map(np.asarray, _ends(cut, jnp.asarray(y.ravel()), *_moment(plan)))
+        z, reached = map(np.asarray, _ends(cut, jnp.asarray(y), *_moment(plan)))
         kept = good & reached
         lost[order] = draws - kept.sum()
         if kept.sum() < 2:
@@ -186,6 +187,6 @@ def _moment(plan: Schedule) -> tuple[Array | None, Array | None, float | None]:
 def _ends(h: Hierarchy, y: Array, time: Array | None, steps: Array | None, rate: Any) -> tuple[Array, Array]:
     def end(h: Hierarchy) -> tuple[Array, Array]:
         course = flow(h, y, time) if steps is None else descend(h, y, steps, rate)
-        return course.state.z[0], course.reached[0]
+        return course.z[0], course.reached[0]
 
     return jax.vmap(end)(h)

@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, plain
+from ..network import Network
+from ._batches import batch_covariance
 from ._kernels import Blocks, digest, inputs, means_of_network, of_matrices, of_network, targets
 from ._linear import CUTOFF, response, ridge_response
 from ._schedule import Schedule, schedule
@@ -24,7 +25,9 @@ class Prediction(Result):
     `mean` is (N_test, n_L) and `cov` (N_test, N_test), the same for each output; distinct outputs are independent. A
     list of times puts an axis in front of both. `time` holds the times (infinite: to the end) or is None where `steps`
     were asked for. `max_learning_rate` is the largest stable one, and `rank` the number of directions that were
-    learned, less than the number of training inputs where their kernel is singular. Without a covariance `cov` is None.
+    learned, less than the number of training inputs where their kernel is singular. `batch_cov` (N_test, n_L, N_test,
+    n_L) is what the choice of mini-batches adds to `cov`, and correlates outputs; None where all inputs are taken.
+    Without a covariance both are None.
 
     Where a `ridge` was asked for, or several, `leave_one_out` holds for each of them the mean square by which a
     training target is missed by the regression on all the others. The axis of several ridges stands in front.
@@ -37,17 +40,28 @@ class Prediction(Result):
     learning_rate: float | None
     max_learning_rate: float
     rank: int
-    ridge: Float[np.ndarray, "*times"] | None = None
-    leave_one_out: Float[np.ndarray, "*times"] | None = None
+    momentum: float
+    nesterov: bool
+    batch: int | None
+    batch_cov: Float[np.ndarray, "*times tests outputs tests outputs"] | None
+    ridge: Float[np.ndarray, "*times"] | None
+    leave_one_out: Float[np.ndarray, "*times"] | None
     made: Made
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
-        """The standard deviation of each output, in the shape of `mean`."""
+        """The standard deviation of each output over initializations and batches, in the shape of `mean`."""
         if self.cov is None:
             raise ValueError("std takes the covariance, but this prediction was made with covariance=False.")
-        variance = np.maximum(np.diagonal(self.cov, axis1=-2, axis2=-1), 0.0)
-        return np.broadcast_to(np.sqrt(variance)[..., None], self.mean.shape)
+        variance = np.broadcast_to(np.diagonal(self.cov, axis1=-2, axis2=-1)[..., None], self.mean.shape)
+        if self.batch_cov is not None:
+            variance = variance + np.einsum("...iaia->...ia", self.batch_cov)
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        added = {"momentum": 0.0, "nesterov": False, "batch": None, "batch_cov": None}
+        return added | {"ridge": None, "leave_one_out": None} | fields
 
 
 @overload
@@ -60,6 +74,9 @@ def predict(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
     order: Literal[0] = 0,
     cutoff: float = CUTOFF,
     ridge: Any = None,
@@ -75,6 +92,9 @@ def predict(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
     order: Literal[1],
     cutoff: float = CUTOFF,
 ) -> "FinitePrediction": ...
@@ -88,6 +108,9 @@ def predict(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
     order: int,
     cutoff: float = CUTOFF,
     ridge: Any = None,
@@ -103,6 +126,9 @@ def predict(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
     order: int = 0,
     cutoff: float = CUTOFF,
     ridge: Any = None,
@@ -115,8 +141,8 @@ def predict(
         mean = A_t y,    cov = K_xx + A_t K_AA A_tᵀ - A_t K_Ax - (A_t K_Ax)ᵀ
 
     where K and Θ are those of `width.kernel` (docs/theory/training, eqs. 1-3). After T steps of size η, (1-ηΘ)^T stands
-    for the exponential. Where Θ_AA is singular to working precision, a `ConditionWarning` says so and the
-    pseudo-inverse serves.
+    for the exponential; with momentum a power of another matrix, and mini-batches add to the covariance (eqs. 37-47
+    there). Where Θ_AA is singular to working precision, a `ConditionWarning` says so and the pseudo-inverse serves.
 
     Args:
         net: the specification. Learning rates are η λ_b and η λ_W/n_{l-1}; η = 1 for gradient flow.
@@ -126,6 +152,10 @@ def predict(
         time: how long gradient flow lasts, a number or a list; to its end by default.
         steps: number of steps of gradient descent, or a list of numbers, in place of a time.
         learning_rate: η, the size of a step; at most `max_learning_rate`.
+        momentum: β, at least 0 and below 1, with steps: v ← βv + g, θ ← θ - ηv for the gradient g. At order 0 only.
+        nesterov: θ ← θ - η(g + βv) instead.
+        batch: how many training inputs a step takes, drawn anew for each step and without repetition; its gradient is
+            N/batch times the sum over them. All of them by default. At order 0 only.
         order: 0 for infinite width (a `Prediction`), 1 with the corrections of order 1/width.
         cutoff: eigenvalues of Θ_AA below this part of the largest are not trusted; at order 0 only.
         ridge: a number or a list; Θ_AA + ridge stands for Θ_AA, at the end of training and order 0 only. All of them
@@ -142,23 +172,21 @@ def predict(
     x_train = inputs(net, "x_train", x_train)
     y_train = targets(y_train, len(x_train), net.widths[-1])
     x_test = None if x_test is None else inputs(net, "x_test", x_test)
-    plan = schedule(time, steps, learning_rate)
+    plan = schedule(time, steps, learning_rate, momentum, nesterov, batch, len(x_train))
     cutoff = _check.real("cutoff", cutoff, above=0.0)
     if order == 1:
         if ridge is not None or not covariance:
             given = f"ridge is {_check.brief(ridge)}" if ridge is not None else "covariance is False"
             raise ValueError(f"{given}, but goes with order=0 only.")
+        for name, value in (("momentum", plan.momentum.beta), ("batch", plan.batch)):
+            if value:
+                raise ValueError(f"{name} is {value:g}, but the averages of order 1 are for full batches without it.")
         if cutoff != CUTOFF:
             raise ValueError(f"cutoff is {cutoff:g}, but order=1 cuts nothing off: leave it out.")
         # The corrections need tensors of four inputs, which nobody waits for who does not ask.
         from ._finite import predict_finite
 
-        chain = plain(net)
-        if chain is None:
-            raise ValueError(
-                f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}."
-            )
-        return predict_finite(chain, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
+        return predict_finite(net, x_train, y_train, x_test, time=time, steps=steps, learning_rate=learning_rate)
     specification = {"net": net.to_dict(), "data": digest(x_train, y_train, x_test)}
     ridges = _ridges(ridge, plan)
     blocks = of_network(net, x_train, x_test) if covariance else means_of_network(net, x_train, x_test)
@@ -187,6 +215,9 @@ def predict_from_kernels(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
     cutoff: float = CUTOFF,
 ) -> Prediction:
     """What `predict` gives, from kernels of one's own.
@@ -199,6 +230,9 @@ def predict_from_kernels(
         time: as in `predict`.
         steps: as in `predict`.
         learning_rate: as in `predict`.
+        momentum: as in `predict`.
+        nesterov: as in `predict`.
+        batch: as in `predict`.
         cutoff: as in `predict`.
 
     >>> kernel = np.exp(-0.5 * np.subtract.outer([0.0, 1.0, 0.5], [0.0, 1.0, 0.5]) ** 2)
@@ -206,7 +240,7 @@ def predict_from_kernels(
     [[2.1973]]
     """
     y_train = targets(y_train, None, None)
-    plan = schedule(time, steps, learning_rate)
+    plan = schedule(time, steps, learning_rate, momentum, nesterov, batch, len(y_train))
     cutoff = _check.real("cutoff", cutoff, above=0.0)
     blocks = of_matrices(K, Theta, len(y_train))
     specification = {"data": digest(*blocks[:5], y_train)}
@@ -236,8 +270,12 @@ def _predicted(
         time=plan.time,
         steps=plan.steps,
         learning_rate=plan.learning_rate,
-        max_learning_rate=2 / largest if largest > 0 else np.inf,
+        max_learning_rate=plan.momentum.reach / largest if largest > 0 else np.inf,
         rank=rank,
+        momentum=plan.momentum.beta,
+        nesterov=plan.momentum.nesterov,
+        batch=plan.batch,
+        batch_cov=None if plan.batch is None or not covariance else batch_covariance(blocks, y, plan),
         ridge=ridges,
         leave_one_out=missed,
         made=Made.by(function, specification=specification | plan.to_dict(), tolerances={"cutoff": cutoff}),

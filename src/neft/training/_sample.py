@@ -1,4 +1,4 @@
-"""Infinitely wide networks trained on any loss: draws from the prior, moved in function space.
+"""Wide networks trained on any loss, one draw at a time: draws from the prior, moved in function space.
 
 Where the loss is not quadratic the trained outputs are no longer Gaussian, so they are sampled.
 """
@@ -6,55 +6,76 @@ Where the loss is not quadratic the trained outputs are no longer Gaussian, so t
 import functools
 from typing import Any
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .. import _check
 from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
+from .._warn import warn
 from ..network import Network
+from ._dynamics import flow
+from ._finite import ExpansionWarning, output_tensors
+from ._fluctuations import CUTOFF, Draws, Law, draw, law
+from ._function_space import TOLERANCE, draw_batches, moved
+from ._hierarchy import Hierarchy
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
-from ._loss import Loss, chosen, prepared, slope
-from ._schedule import schedule
-
-_TOLERANCE = 1e-8
-_MOST_STEPS = 1 << 16
+from ._loss import Loss, chosen, prepared
+from ._response import TENSORS
+from ._schedule import Schedule, schedule
+from ._steps import descend
 
 
 @result
 class Trajectories(Result):
-    """Outputs of infinitely wide networks in training, one per draw: logits where the loss is the cross-entropy.
+    """Outputs of wide networks in training, one per draw: logits where the loss is the cross-entropy.
 
-    `outputs` are those of the test inputs and `train_outputs` those of the training inputs, at the given time or, on an
-    axis of their own, times; `start` are the test outputs before training.
+    `outputs` are those of the test inputs and `train_outputs` those of the training inputs, at the given time or number
+    of steps or, on an axis of their own, several; `start` are the test outputs before training. At `order` 1, the
+    order in 1/width, `infinite_outputs` are the test outputs of the same draws at infinite width, whose averages
+    `predict` knows for the square loss; `negative` is how many draws had an initial covariance that was not positive,
+    and `good` is False for a draw whose kernel was not, so that it did not get to the end.
     """
 
-    time: Float[np.ndarray, "*times"]
+    time: Float[np.ndarray, "*times"] | None
+    steps: Int[np.ndarray, "*times"] | None
     outputs: Float[np.ndarray, "draws *times tests outputs"]
     train_outputs: Float[np.ndarray, "draws *times trains outputs"]
     start: Float[np.ndarray, "draws tests outputs"]
+    order: int
+    infinite_outputs: Float[np.ndarray, "draws *times tests outputs"] | None
+    good: Bool[np.ndarray, " draws"]
+    negative: int
     made: Made
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        if "good" in fields:
+            return fields
+        draws = len(fields["start"])
+        return {"steps": None, "order": 0, "infinite_outputs": None, "good": [True] * draws, "negative": 0} | fields
 
     @property
     def mean(self) -> Float[np.ndarray, "*times tests outputs"]:
-        """The mean of the test outputs over draws."""
-        return self.outputs.mean(axis=0)
+        """The mean of the test outputs over the draws that got to the end."""
+        return self.outputs[self.good].mean(axis=0)
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
         """Their standard deviation over draws; NaN for a single draw."""
-        return self.outputs.std(axis=0, ddof=1) if len(self.outputs) > 1 else np.full(self.outputs.shape[1:], np.nan)
+        good = self.outputs[self.good]
+        return good.std(axis=0, ddof=1) if len(good) > 1 else np.full(good.shape[1:], np.nan)
 
     @property
     def probabilities(self) -> Float[np.ndarray, "*times tests outputs"]:
         """The mean over draws of softmax(outputs), the prediction of the ensemble of classifiers."""
-        powers = np.exp(self.outputs - self.outputs.max(axis=-1, keepdims=True))
+        good = self.outputs[self.good]
+        powers = np.exp(good - good.max(axis=-1, keepdims=True))
         return (powers / powers.sum(axis=-1, keepdims=True)).mean(axis=0)
 
 
@@ -66,26 +87,45 @@ def sample(
     x_test: Any = None,
     time: Any = None,
     *,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "cross_entropy",
+    order: int = 0,
     draws: int = 64,
     key: Array | None = None,
     start: Any = None,
 ) -> Trajectories:
-    """Draws of an infinitely wide network trained by gradient flow on any loss, by integration in function space.
+    """Draws of wide networks trained on any loss, by integration in function space.
 
-    dz/dt = -Θ_xA dL/dz_A with the frozen kernel Θ of `width.kernel`, from z(0) ~ N(0, K) for each output, by an
-    adaptive Runge-Kutta method (diffrax). On the square loss these are draws of what `predict` describes.
+    At infinite width dz/dt = -Θ_xA dL/dz_A with the frozen kernel Θ of `width.kernel`, from z(0) ~ N(0, K) for each
+    output, by an adaptive Runge-Kutta method (diffrax), or by steps. On the square loss these are draws of what
+    `predict` describes. At order 1 each draw has outputs and tangent kernels of its own, whose averages are right to
+    order 1/width, without a network being drawn, and follows the hierarchy of `evolve` at its third order
+    (docs/theory/training, eqs. 54-62).
 
     Args:
-        net: the specification.
+        net: the specification; at order 1 a plain MLP.
         x_train: training inputs, shape (N, n_0).
         y_train: labels 0, 1, 2, … of shape (N,), or probabilities (N, n_L); whatever the loss takes.
         x_test: inputs to predict, shape (N_test, n_0); the training inputs by default.
         time: how long gradient flow lasts, a number or a list in rising order.
+        steps: number of steps of gradient descent, or a list of numbers, in place of a time.
+        learning_rate: η, the size of a step.
+        momentum: β, as in `predict`.
+        nesterov: as in `predict`.
+        batch: how many training inputs a step takes, as in `predict`; every draw has batches of its own.
+        shuffled: whether the batches are those of shuffled epochs (the next ones of all in random order, which is drawn
+            anew when fewer than a batch are left) instead of drawn anew for each step.
         loss: "cross_entropy", "square", or a function loss(z, y) of outputs (N, n_L) that sums over the inputs.
+        order: 0 for infinite width, 1 with what is of order 1/width.
         draws: how many networks.
         key: a JAX key; key 0 by default.
-        start: z(0) of one draw instead, shape (N + N_test, n_L), training inputs first (without x_test (N, n_L)).
+        start: z(0) of one draw instead, shape (N + N_test, n_L), training inputs first (without x_test (N, n_L)); at
+            order 0 only.
 
     >>> from neft import MLP
 
@@ -98,10 +138,19 @@ def sample(
     x_test = None if x_test is None else inputs(net, "x_test", x_test)
     function = chosen(loss)
     y = prepared(function, y_train, len(x_train), net.widths[-1])
-    plan = _times(time)
-    kernels = of_network(net, x_train, x_test)
+    order = _check.integer("order", order, at_least=0, at_most=1)
+    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(x_train), shuffled)
     specification = {"net": net.to_dict(), "data": digest(x_train, y, x_test)}
-    return _sampled(kernels, y, plan, function, net.widths[-1], draws, key, start, specification)
+    finite = None
+    if order == 1:
+        if start is not None:
+            raise ValueError("start is given, but goes with order 0: kernels of order 1 are drawn together with z(0).")
+        every = x_train if x_test is None else np.concatenate([x_train, x_test])
+        tensors = output_tensors(net, every, (*TENSORS, "V"))
+        finite = law(tensors, net.widths[-2], len(x_train), net.widths[-1])
+        specification |= {"order": 1}
+    kernels = of_network(net, x_train, x_test)
+    return _sampled(kernels, finite, y, plan, function, net.widths[-1], draws, key, start, specification)
 
 
 @public
@@ -112,6 +161,12 @@ def sample_from_kernels(
     time: Any = None,
     *,
     outputs: int,
+    steps: Any = None,
+    learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
+    shuffled: bool = False,
     loss: Any = "cross_entropy",
     draws: int = 64,
     key: Array | None = None,
@@ -128,25 +183,29 @@ def sample_from_kernels(
     if not given.size:
         raise ValueError(f"y_train has shape {given.shape}, but must hold at least one target.")
     y = prepared(function, y_train, len(given), outputs)
-    plan = _times(time)
+    plan = _plan(time, steps, learning_rate, momentum, nesterov, batch, len(y), shuffled)
     kernels = of_matrices(K, Theta, len(y))
-    return _sampled(kernels, y, plan, function, outputs, draws, key, start, {"data": digest(*kernels[:5], y)})
+    specification = {"data": digest(*kernels[:5], y)}
+    return _sampled(kernels, None, y, plan, function, outputs, draws, key, start, specification)
 
 
-def _times(time: Any) -> np.ndarray:
+def _plan(time: Any, *options: Any) -> Schedule:
+    plan = schedule(time, *options)
+    if plan.steps is not None:
+        return plan
     if time is None:
         raise ValueError("time is missing, but a loss that is not quadratic has no end of training that is known.")
-    times = schedule(time=time).time
-    assert times is not None
-    if not np.isfinite(times).all() or (np.diff(times.ravel()) < 0).any():
+    assert plan.time is not None
+    if not np.isfinite(plan.time).all() or (np.diff(plan.time.ravel()) < 0).any():
         raise ValueError(f"time is {_check.brief(time)}, but must be finite and, if it is a list, in rising order.")
-    return times
+    return plan
 
 
 def _sampled(
     kernels: Blocks,
+    finite: Law | None,
     y: np.ndarray,
-    times: np.ndarray,
+    plan: Schedule,
     loss: Loss,
     O: int,
     draws: int,
@@ -156,27 +215,118 @@ def _sampled(
 ) -> Trajectories:
     N, M = len(kernels.K_AA), len(kernels.K_xx)
     draws = _check.integer("draws", draws, at_least=1)
-    if start is None:
-        key = jax.random.key(0) if key is None else key
-        z = _prior(kernels, draws, O, key)
-    else:
-        z = _check.array("start", start, shape=(N + M * kernels.apart, O))[None]
-    z_A, z_x = z[:, :N], z[:, N:] if kernels.apart else z
-    moved = np.empty((len(z), times.size, N, O))
-    chunk = block_size(8 * 40 * N * O + 8 * 2 * times.size * N * O, 64)
-    for part in blocks(len(z), chunk, label="draws"):
-        moved[part] = _moved(loss, kernels.Theta_AA, z_A[part], y, times.ravel())
-    moved = moved.reshape(len(z), *times.shape, N, O)
-    specification |= {"time": times, "draws": len(z), "loss": getattr(loss, "__name__", "own")}
-    name = "neft.training.sample"
-    lift = (slice(None), *(None,) * times.ndim)
+    given = None if start is None else _check.array("start", start, shape=(N + M * kernels.apart, O))[None]
+    seed = jax.random.key(0) if key is None else key
+    if given is None or plan.batch is not None:
+        key = seed
+    z = _prior(kernels, draws, O, seed) if given is None else given
+    rows = slice(N, None) if kernels.apart else slice(None)
+    T = max(int(np.prod(plan.shape)), 1)
+    S = z.shape[1]
+    c = np.empty((len(z), T, N, O))
+    after = None if finite is None else np.empty((len(z), T, S, O))
+    good, negative, before = np.ones(len(z), bool), 0, z
+    size = 8 * 40 * N * O + 8 * 2 * T * N * O
+    if finite is not None:
+        before = np.empty_like(z)
+        size += 8 * 4 * (S * O) ** 2 * (N * O) + 8 * 6 * (N * O) ** 3
+    for part in blocks(len(z), block_size(size, 64), label="draws"):
+        index, batches = np.arange(part.start, part.stop), None
+        if plan.batch is not None and plan.steps is not None:
+            longest = int(plan.steps.max())
+            options = {"steps": longest, "count": N, "batch": plan.batch, "shuffled": plan.shuffled}
+            batches = np.asarray(draw_batches(seed, index, **options))
+        c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, batches)
+        if finite is not None and after is not None:
+            one = draw(finite, seed, index)
+            before[part], negative = one.z, negative + int((~one.positive).sum())
+            after[part], good[part] = trained(finite, one, y, plan, loss, batches)
+    specification |= plan.to_dict() | {"draws": len(z), "loss": getattr(loss, "__name__", "own")}
+    lift = (slice(None), *(None,) * len(plan.shape))
+    c = c.reshape(len(z), *plan.shape, N, O)
+    infinite = z[:, rows][lift] - kernels.Theta_xA @ c
+    train = z[:, :N][lift] - kernels.Theta_AA @ c
+    if after is not None:
+        after = after.reshape(len(z), *plan.shape, S, O)
+        train = after[..., :N, :]
+        _warn_lost(negative, good, finite)
     return Trajectories(
-        time=times,
-        outputs=z_x[lift] - kernels.Theta_xA @ moved,
-        train_outputs=z_A[lift] - kernels.Theta_AA @ moved,
-        start=z_x,
-        made=Made.by(name, specification=specification, key=key, tolerances={"step": _TOLERANCE}),
+        time=plan.time,
+        steps=plan.steps,
+        outputs=infinite if after is None else after[..., rows, :],
+        train_outputs=train,
+        start=before[:, rows],
+        order=0 if after is None else 1,
+        infinite_outputs=None if after is None else infinite,
+        good=good,
+        negative=negative,
+        made=Made.by(
+            "neft.training.sample",
+            specification=specification,
+            key=key,
+            tolerances={"step": TOLERANCE} | ({} if finite is None else {"cutoff": CUTOFF}),
+        ),
     )
+
+
+def _warn_lost(negative: int, good: np.ndarray, finite: Law | None) -> None:
+    lost = int((~good).sum())
+    if finite is None or not (negative or lost):
+        return
+    message = (
+        f"of {len(good)} draws at width {finite.n:g}, {negative} have an initial covariance and {lost} a kernel in "
+        "training that is not positive, so corrections of order 1/width are not to be trusted: take wider networks."
+    )
+    warn(message, ExpansionWarning)
+
+
+def trained(
+    finite: Law, draws: Draws, y: np.ndarray, plan: Schedule, loss: Loss, batches: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs over all samples after training, (draws, T, S, O), and which draws got there."""
+    chosen: Any = plan.time if plan.steps is None else plan.steps
+    moments, where = np.unique(chosen, return_inverse=True)
+    ddH = tuple(np.asarray(part) for part in finite.ddH)
+    if plan.steps is None:
+        z, reached = _by_flow(loss, finite.outputs, draws.z, draws.H, draws.dH, ddH, y, moments)
+    else:
+        options = (moments, plan.learning_rate, plan.momentum.parts, batches)
+        z, reached = _by_steps(loss, finite.outputs, draws.z, draws.H, draws.dH, ddH, y, *options)
+    z = np.asarray(z)[:, where.ravel()]
+    return z.reshape(*z.shape[:2], -1, finite.outputs), np.all(np.asarray(reached), axis=1)
+
+
+@float64
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _by_flow(loss: Loss, O: int, z: Array, H: Array, dH: Array, ddH: Any, y: Array, times: Array) -> Any:
+    def one(z: Array, H: Array, dH: Array) -> Any:
+        course = flow(Hierarchy(z.ravel(), H, dH, *ddH), y, times, loss=loss, outputs=O)
+        return course.z, course.reached
+
+    return jax.vmap(one)(z, H, dH)
+
+
+@float64
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _by_steps(
+    loss: Loss,
+    O: int,
+    z: Array,
+    H: Array,
+    dH: Array,
+    ddH: Any,
+    y: Array,
+    moments: Array,
+    eta: Any,
+    parts: Any,
+    batches: Any,
+) -> Any:
+    def one(z: Array, H: Array, dH: Array, batches: Any) -> Any:
+        h = Hierarchy(z.ravel(), H, dH, *ddH)
+        course = descend(h, y, moments, eta, batches, parts, loss=loss, outputs=O)
+        return course.z, course.reached
+
+    return jax.vmap(one, in_axes=(0, 0, 0, None if batches is None else 0))(z, H, dH, batches)
 
 
 @float64
@@ -188,40 +338,3 @@ def _prior(kernels: Blocks, draws: int, O: int, key: Array) -> np.ndarray:
     l, v = scipy.linalg.eigh(K)
     each = jax.vmap(lambda i: jax.random.normal(jax.random.fold_in(key, i), (len(K), O)))(jnp.arange(draws))
     return (v * np.sqrt(np.maximum(l, 0.0))) @ np.asarray(each)
-
-
-def _moved(loss: Loss, Theta: np.ndarray, z: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    # c(t) = ∫ dL/dz_A dt, (draws, T, N, O): all outputs are z(0) - Θ c, also those of inputs that nobody trains on.
-    before, c, moved = 0.0, np.zeros_like(z), []
-    for t in times:
-        c, good = _integrated(loss, Theta, z, y, before, t, c)
-        if not good or not np.isfinite(c).all():
-            raise ValueError(
-                f"time is {t:g}, but gradient flow takes more than {_MOST_STEPS} steps until then or leaves the range "
-                "of numbers: lower it, or the learning rates."
-            )
-        before = t
-        moved.append(c)
-    return np.stack(moved, axis=1)
-
-
-@float64
-@functools.partial(jax.jit, static_argnums=0)
-def _integrated(
-    loss: Loss, Theta: Array, z: Array, y: Array, before: Array, after: Array, c: Array
-) -> tuple[Array, Array]:
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, c, args: jax.vmap(lambda each: slope(loss, each, y))(z - Theta @ c)),  # type: ignore
-        diffrax.Tsit5(),
-        t0=before,
-        t1=after,
-        dt0=None,
-        y0=c,
-        saveat=diffrax.SaveAt(t1=True),
-        # The draws take their steps together, and the one with the largest error says how long they are.
-        stepsize_controller=diffrax.PIDController(rtol=_TOLERANCE, atol=_TOLERANCE, norm=lambda e: jnp.abs(e).max()),
-        max_steps=_MOST_STEPS,
-        throw=False,
-    )
-    assert solution.ys is not None
-    return solution.ys[-1], solution.result == diffrax.RESULTS.successful

@@ -208,7 +208,7 @@ class _Job:
 
     def forget(self) -> None:
         """Let blocks of inputs go: the caches belong to the job and it to them, so nothing else would for a while."""
-        for cached in (self._inputs, self._oriented, self._ends):
+        for cached in (self._inputs, self._values, self._oriented, self._ends):
             cached.cache_clear()
 
     def _diagonal(self, target: Destination, row: slice) -> None:

@@ -194,6 +194,10 @@ class OnPositions:
             found.append(way_of(self.met[n].act, self.plans[n]).between(first, second))
         return tuple(found), tuple(zip(one.alone[l], two.alone[l]))
 
+    def forget(self) -> None:
+        """Let blocks of inputs go: the cache belongs to the job and it to the cache."""
+        self._side.cache_clear()
+
     def _prepared(self, start: int, stop: int, size: int, view: View) -> Side:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
         where = np.minimum(np.arange(start, start + size), stop - 1)

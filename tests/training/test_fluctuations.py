@@ -1,0 +1,211 @@
+"""Draws of outputs and kernels at finite width, and what training makes of them."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP, training
+from neft.training import _sample, predict_from_tensors
+from neft.training._fluctuations import draw, law
+from neft.training._function_space import draw_batches
+from neft.training._loss import square
+from neft.training._pairings import correlators
+from neft.training._schedule import schedule
+from neft.training.results import Trajectories
+
+from .reference import composite
+
+S, N, O = 3, 2, 2
+WIDE = 1e6
+"""So wide that only what is of order 1/n is left of averages over mirrored draws."""
+KEY = jax.random.key(4)
+Y = np.array([[0.5, -0.3], [0.2, 0.8]])
+
+
+def positive(rng, size):
+    root = rng.normal(size=(size, size))
+    return root @ root.T / size + 0.5 * np.eye(size)
+
+
+@functools.cache
+def tensors():
+    """Tensors with the symmetries of a network's, and no others."""
+    rng = np.random.default_rng(7)
+    first, second = np.triu_indices(S)
+    features = np.zeros((2, 8, S, S))
+    features[:, :, first, second] = features[:, :, second, first] = 0.3 * rng.normal(size=(2, 8, len(first)))
+    V, D, A = (np.einsum("rab,rcd->abcd", features[i], features[j]) for i, j in ((0, 0), (0, 1), (1, 1)))
+    free = 0.3 * rng.normal(size=(6, S, S))
+    free = np.concatenate([free, free.swapaxes(1, 2)])
+    B = np.einsum("rab,rcd->acbd", free, free)
+    F, P, Q, R, S_, T, U = (0.1 * rng.normal(size=(S,) * 4) for _ in range(7))
+    exchange = lambda X: X + X.transpose(2, 3, 0, 1)  # noqa: E731
+    return {
+        **{"K": positive(rng, S), "Theta": positive(rng, S), "K1": positive(rng, S)},
+        **{"Theta1": 0.2 * positive(rng, S), "V": V, "A": A, "B": B, "D": D, "F": exchange(F)},
+        **{"P": P + P.swapaxes(1, 2), "Q": Q, "R": R + R.swapaxes(2, 3)},
+        **{"S": S_ + S_.transpose(1, 0, 3, 2), "T": exchange(T), "U": exchange(U)},
+    }
+
+
+def mirrored(count, what):
+    """n times the average over mirrored draws of what(draws), and its standard error."""
+    own, index = law(tensors(), WIDE, N, O), np.arange(count)
+    values = WIDE * sum(what(draw(own, KEY, index, sign=sign)) for sign in (1.0, -1.0)) / 2
+    return values.mean(0), values.std(0, ddof=1) / np.sqrt(count)
+
+
+def assert_equal_within_errors(found, error, theory):
+    noise = error + 1e-9 * np.abs(theory).max()
+    assert np.abs((found - theory) / noise).max() < 5
+    assert np.abs(theory / noise).max() > 10
+
+
+def test_draws_have_the_cumulants_of_the_tensors():
+    t, X, M = tensors(), correlators(tensors()), S * O
+    K, Theta = (np.kron(t[name], np.eye(O)) for name in ("K", "Theta"))
+    fluctuation = lambda d: d.H - Theta  # noqa: E731
+    flat = lambda z: z.reshape(len(z), M)  # noqa: E731
+    # ⟨zz⟩, ⟨zzzz⟩, where K₁ joins V, ⟨zzΔH⟩, ⟨ΔHΔH⟩ and ⟨dH z⟩, all less what infinite width gives for the same draws.
+    change = lambda d, power: power(flat(d.z)) - power(flat(d.infinite))  # noqa: E731
+    two = lambda z: np.einsum("sa,sb->sab", z, z)  # noqa: E731
+    found = mirrored(3000, lambda d: change(d, two))
+    K1 = np.kron(t["K1"], np.eye(O))
+    assert_equal_within_errors(*found, K1)
+    four = lambda z: np.einsum("sa,sb,sc,sd->sabcd", z[:, :2], z[:, :2], z[:, 1:4], z)  # noqa: E731
+    V = composite(np.stack([t["V"], t["V"].transpose(0, 2, 1, 3), t["V"].transpose(0, 2, 3, 1)]))(O)
+    for A, C in ((K, K1), (K1, K)):
+        V = V + np.einsum("ab,cd->abcd", A, C) + np.einsum("ac,bd->abcd", A, C) + np.einsum("ad,bc->abcd", A, C)
+    assert_equal_within_errors(*mirrored(3000, lambda d: change(d, four)), V[:2, :2, 1:4])
+    third = mirrored(3000, lambda d: np.einsum("sa,sb,scd->sabcd", flat(d.z), flat(d.z), fluctuation(d)))
+    of_mean = np.einsum("ab,cd->abcd", K, np.kron(t["Theta1"], np.eye(O)))
+    assert_equal_within_errors(*third, composite(X.zzH)(O) + of_mean)
+    second = mirrored(3000, lambda d: np.einsum("sab,scd->sabcd", fluctuation(d), fluctuation(d)))
+    assert_equal_within_errors(*second, composite(X.HH)(O))
+    slope = mirrored(3000, lambda d: np.einsum("sabc,sd->sabcd", d.dH, flat(d.z)))
+    assert_equal_within_errors(*slope, composite(X.dHz)(O)[:, :, : N * O])
+
+
+@pytest.mark.slow
+def test_the_square_loss_is_that_of_the_prediction():
+    plan = {"steps": 4, "learning_rate": 0.3}
+    theory = predict_from_tensors({k: v for k, v in tensors().items() if k != "V"}, Y, int(WIDE), **plan)
+    own, schedule_, count = law(tensors(), WIDE, N, O), schedule(**plan), 8192
+    still = law({k: v if k in ("K", "Theta") else 0 * v for k, v in tensors().items()}, WIDE, N, O)
+    means, squares = [], []
+    for part in np.array_split(np.arange(count), 8):
+
+        def after(own, part=part, **options):
+            z, good = _sample.trained(own, draw(own, KEY, part, **options), Y, schedule_, square, None)
+            assert good.all()
+            return z[:, 0, N:] - theory.infinite_mean
+
+        z = [after(still), after(own), after(own, sign=-1.0)]
+        pairs = [np.einsum("sia,sjb->siajb", one, one) for one in z]
+        means.append(WIDE * ((z[1] + z[2]) / 2 - z[0]))
+        squares.append(WIDE * ((pairs[1] + pairs[2]) / 2 - pairs[0]))
+    infinite = np.einsum("ij,ab->iajb", theory.infinite_cov, np.eye(O))
+    for values, exact in ((means, theory.mean - theory.infinite_mean), (squares, theory.cov - infinite)):
+        values = np.concatenate(values)
+        error = values.std(0, ddof=1) / np.sqrt(count)
+        assert np.abs((values.mean(0) - WIDE * exact) / error).max() < 5
+        assert np.abs(WIDE * exact / error).max() > 10
+
+
+def test_steps_at_infinite_width_are_the_steps_themselves():
+    rng = np.random.default_rng(3)
+    K, Theta = positive(rng, 4), positive(rng, 4)
+    labels, start, beta = np.array([0, 1, 1]), rng.normal(size=(4, 2)), 0.6
+    options = {"steps": [5, 2], "learning_rate": 0.2, "momentum": beta, "outputs": 2, "start": start, "key": KEY}
+    taken = np.asarray(draw_batches(KEY, np.arange(1), steps=5, count=3, batch=2))[0]
+    assert all(len(set(each)) == 2 for each in taken.tolist())
+    for nesterov, batch in ((False, None), (True, 2)):
+        found = training.sample_from_kernels(K, Theta, labels, nesterov=nesterov, batch=batch, **options)
+        z, velocity = start.copy(), np.zeros((3, 2))
+        for t in range(5):
+            gradient = np.exp(z[:3]) / np.exp(z[:3]).sum(1, keepdims=True) - np.eye(2)[labels]
+            if batch:
+                gradient *= 1.5 * np.isin(np.arange(3), taken[t])[:, None]
+            velocity = beta * velocity + gradient
+            z = z - 0.2 * Theta[:, :3] @ (gradient + beta * velocity if nesterov else velocity)
+            if t == 1:
+                np.testing.assert_allclose(found.train_outputs[0, 1], z[:3], atol=1e-12)
+        np.testing.assert_allclose(found.outputs[0, 0], z[3:], atol=1e-12)
+
+
+def test_shuffled_epochs_take_every_input_once():
+    taken = np.asarray(draw_batches(KEY, np.arange(3), steps=7, count=7, batch=2, shuffled=True))
+    assert taken.shape == (3, 7, 2)
+    for draw_ in taken:
+        for epoch in (draw_[:3], draw_[3:6]):
+            assert len(set(epoch.ravel().tolist())) == 6
+    assert len({tuple(draw_[:3].ravel()) for draw_ in taken}) == 3
+    options = {"steps": 3, "learning_rate": 0.1, "outputs": 2, "draws": 2}
+    # One batch of all inputs is an epoch of its own.
+    found = [
+        training.sample_from_kernels(
+            np.eye(4), np.eye(4), [0, 1, 1], batch=batch, shuffled=batch is not None, **options
+        )
+        for batch in (3, None)
+    ]
+    np.testing.assert_allclose(found[0].train_outputs, found[1].train_outputs, atol=1e-13)
+    with one_sentence("shuffled is True", "batch"):
+        training.sample_from_kernels(np.eye(4), np.eye(4), [0, 1, 1], shuffled=True, **options)
+
+
+@pytest.fixture
+def net(monkeypatch):
+    """A network whose tensors nobody has to wait for."""
+    known = {k: v[:N, :N] if v.ndim == 2 else v[:N, :N, :N, :N] for k, v in tensors().items()}
+    monkeypatch.setattr(_sample, "output_tensors", lambda net, x, names: {name: known[name] for name in names})
+    return MLP((2, 400, 2), "erf", C_b=0.1)
+
+
+@pytest.mark.slow
+def test_order_one_comes_with_the_same_draws_at_infinite_width(net, tmp_path):
+    x, options = np.array([[1.0, 0.1], [0.2, 1.0]]), {"steps": [0, 3], "learning_rate": 0.1, "draws": 4, "key": KEY}
+    options |= {"momentum": 0.5, "batch": 1}
+    found = training.sample(net, x, [0, 1], order=1, **options)
+    still = training.sample(net, x, [0, 1], **options)
+    assert found.order == 1 and found.good.all() and found.negative == 0
+    np.testing.assert_allclose(found.infinite_outputs, still.outputs, atol=1e-12)
+    np.testing.assert_allclose(found.outputs[:, 0], found.start, atol=1e-12)
+    assert np.abs(found.outputs - still.outputs).max() > 0
+    found.save(tmp_path / "found.npz")
+    assert neft.load(tmp_path / "found.npz") == found
+    flow = training.sample(net, x, [0, 1], order=1, time=[0.0, 0.5], draws=2, key=KEY)
+    np.testing.assert_allclose(flow.outputs[:, 0], flow.start, atol=1e-9)
+
+
+def test_narrow_networks_lose_draws_and_say_so():
+    narrow = law(tensors(), 0.5, N, O)
+    assert not draw(narrow, KEY, np.arange(50)).positive.all()
+    with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have"):
+        _sample._warn_lost(1, np.array([True, True]), narrow)
+
+
+def test_older_files_still_load():
+    found = training.sample_from_kernels(np.eye(3), np.eye(3), [0, 1], time=1.0, outputs=2, draws=2)
+    record = found.to_dict()
+    for name in ("steps", "order", "infinite_outputs", "good", "negative"):
+        del record[name]
+    assert Trajectories.from_dict(record) == found
+
+
+def test_bad_input_gets_one_clear_sentence(net):
+    x = np.eye(2)
+    with one_sentence("order is 2", "at most 1"):
+        training.sample(net, x, [0, 1], time=1.0, order=2)
+    with one_sentence("start is given", "order 0"):
+        training.sample(net, x, [0, 1], time=1.0, order=1, start=np.ones((2, 2)))
+    with one_sentence("batch is 3", "at most 2"):
+        training.sample(net, x, [0, 1], steps=2, learning_rate=0.1, batch=3)
+
+
+def test_kinks_are_refused_by_name():
+    with one_sentence("activation is relu", "order 1"):
+        training.sample(MLP((2, 8, 2), "relu"), np.eye(2), [0, 1], time=1.0, order=1)
