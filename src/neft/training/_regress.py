@@ -154,8 +154,8 @@ def regress(
 
     >>> from neft import MLP
     >>> fit = regress(MLP((1, 64, 1), "relu", C_b=0.1), [[-1.0], [0.5], [1.0]], [1.0, 0.0, 1.0])
-    >>> fit.predict([[0.5]]).round(4).tolist()
-    [[0.0]]
+    >>> bool(abs(fit.predict([[0.5]])).max() < 1e-6)
+    True
     """
     started, worked = time.monotonic(), time.process_time()
     ridge = _check.real("ridge", ridge, at_least=0.0)
