@@ -4,6 +4,7 @@ from ._batch_norm import BatchNorm as BatchNorm
 from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
+from ._block import Division as Division
 from ._block import Linear as Linear
 from ._block import Means as Means
 from ._block import TwoMatrices as TwoMatrices

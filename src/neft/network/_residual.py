@@ -13,6 +13,7 @@ from ._block import Averages, Block, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
+from ._norm import Norm
 from ._stage import Stage, added, scaled
 
 
@@ -85,13 +86,16 @@ class Residual(Block):
         return added(along, found)
 
     def tensors(self) -> TwoMatrices | None:
-        """The skip and the two matrices, where it has no others."""
-        if isinstance(self.skip, Dense) or len(self.branch) != 3:
+        """The skip, a norm if there is one, and the two matrices, where it has no others."""
+        norm, branch = (None, self.branch)
+        if isinstance(branch[0], Norm):
+            norm, branch = branch[0].tensors(), branch[1:]
+        if isinstance(self.skip, Dense) or len(branch) != 3:
             return None
-        first, between, last = self.branch
+        first, between, last = branch
         if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
             return None
-        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width)
+        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
 
     def resized(self, change: Callable[[int], int]) -> "Residual":
         """With other widths in the branch, and of a dense skip."""
