@@ -8,6 +8,7 @@ a + b/(n - p) + c/(n - p)² over several widths n, where p = 4 if there are norm
 """
 
 import functools
+import itertools
 import json
 import math
 import sys
@@ -29,7 +30,8 @@ HYPER = [
     for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
 ]
 NORMS = ((24, 96_000), (32, 64_000), (48, 40_000), (72, 20_000))
-PLAIN = ((12, 160_000), (16, 120_000), (24, 80_000), (40, 32_000))
+PLAIN = ((12, 96_000), (16, 64_000), (24, 32_000), (40, 8_000))
+FEWER = ((24, 40_000), (32, 24_000), (48, 12_000), (72, 6_000))
 
 
 def branch(n, act, inner=0.5, norm=None, skip=0.8):
@@ -50,7 +52,27 @@ def post(n, act, norm, *, linear=False):
     return [Dense(n, **HYPER[0]), *block, *block, *end, Dense(2, **HYPER[3])]
 
 
+def one(n, act, skip=0.8, blocks=3):
+    """A stream of one-matrix blocks and a readout of activations."""
+    block = Residual(act, Dense(n, **HYPER[2]), skip=skip)
+    return [Dense(n, **HYPER[0]), *[block] * blocks, act, Dense(2, **HYPER[3])]
+
+
+def mixed(n, act, norm=None):
+    """A layer of another width, a one-matrix block, one of two matrices, again one of one, and a readout."""
+    single = Residual(act, Dense(n, **HYPER[2]), skip=0.9)
+    start = [Dense(2 * n, **HYPER[0]), act, Dense(n, **HYPER[3])]
+    return [*start, single, branch(n, act, norm=norm), single, act, Dense(2, **HYPER[3])]
+
+
 NETWORKS = {
+    "one matrix, tanh": (functools.partial(one, act="tanh", skip=1.0), PLAIN),
+    "one matrix, gelu": (functools.partial(one, act="gelu", skip=-0.8), PLAIN),
+    "one matrix, relu": (functools.partial(one, act="relu", skip=1.0, blocks=2), PLAIN),
+    "one matrix, skip 1, gelu": (functools.partial(one, act="gelu", skip=1.0, blocks=2), PLAIN),
+    "one and two matrices, gelu": (functools.partial(mixed, act="gelu"), PLAIN),
+    "two matrices, tanh": (functools.partial(two, act="tanh"), PLAIN),
+    "two matrices, gelu": (functools.partial(two, act="gelu", skip=1.0), PLAIN),
     "pre-norm RMS, gelu": (functools.partial(two, act="gelu", norm=RMSNorm(epsilon=0.0)), NORMS),
     "pre-norm RMS with epsilon and gain, gelu": (
         functools.partial(two, act="gelu", norm=RMSNorm(epsilon=0.5, lambda_gain=0.6)),
@@ -61,9 +83,9 @@ NETWORKS = {
         NORMS,
     ),
     "pre-norm layer, relu": (functools.partial(two, act="relu", norm=LayerNorm(epsilon=0.0), skip=1.0), NORMS),
-    "post-norm RMS with epsilon, gelu": (functools.partial(post, act="gelu", norm=RMSNorm(epsilon=0.5)), NORMS),
-    "post-norm layer, gelu": (functools.partial(post, act="gelu", norm=LayerNorm(epsilon=0.3)), NORMS),
-    "post-norm layer, relu": (functools.partial(post, act="relu", norm=LayerNorm(epsilon=0.0)), NORMS),
+    "post-norm RMS with epsilon, gelu": (functools.partial(post, act="gelu", norm=RMSNorm(epsilon=0.5)), FEWER),
+    "post-norm layer, gelu": (functools.partial(post, act="gelu", norm=LayerNorm(epsilon=0.3)), FEWER),
+    "post-norm layer, relu": (functools.partial(post, act="relu", norm=LayerNorm(epsilon=0.0)), FEWER),
     "norm before a linear readout, gelu": (
         lambda n: [
             Dense(n, **HYPER[0]),
@@ -71,7 +93,7 @@ NETWORKS = {
             LayerNorm(epsilon=0.4, lambda_gain=0.7, lambda_bias=0.3),
             Dense(2, **HYPER[3]),
         ],
-        NORMS,
+        FEWER,
     ),
 }
 
@@ -113,8 +135,21 @@ def residual(block, key, z, H):
     found = skip * z + new, skip**2 * H + skip * (cross + cross.T) + inner
     mean = skip**2 * own[0] + last.C_b + last.C_W * square
     mean_H = skip**2 * own[1] + last.lambda_b + last.lambda_W * square + last.C_W * trace
+    noise = new / jnp.sqrt(last.C_b + last.C_W * square)
     square, trace, _, _ = invariants(*found)
-    return *found, [*zeros, square - mean, trace - mean_H]
+    return *found, [*zeros, square - mean, trace - mean_H], noise
+
+
+def of_polynomials(gaussians, most=4):
+    """Means over neurons of products of Hermite polynomials of independent Gaussian numbers: their means are 0."""
+    orders = [one for one in itertools.product(range(most + 1), repeat=len(gaussians)) if 0 < sum(one) <= most]
+    each = []
+    for x in gaussians:
+        rows = [jnp.ones_like(x), x]
+        for k in range(1, most):
+            rows.append((x * rows[k] - math.sqrt(k) * rows[k - 1]) / math.sqrt(k + 1))
+        each.append(rows)
+    return [functools.reduce(jnp.multiply, (each[i][k] for i, k in enumerate(one))).mean() for one in orders]
 
 
 def of_next_activations(act, dense, z, H):
@@ -139,11 +174,13 @@ def observed(net, key):
     nothing = jnp.zeros((3, 3), x.dtype)
     z, H, _ = through(first, jax.random.fold_in(key, 0), x, nothing, nothing)
     rows = [invariants(z, H)]
-    zeros = [rows[0][0] - first.C_b - first.C_W * (x @ x) / 3]
+    variance = first.C_b + first.C_W * (x @ x) / 3
+    zeros, gaussians = [rows[0][0] - variance], [z / jnp.sqrt(variance)]
     for i, block in enumerate(middle, start=1):
         if isinstance(block, Residual):
-            z, H, more = residual(block, jax.random.fold_in(key, i), z, H)
+            z, H, more, noise = residual(block, jax.random.fold_in(key, i), z, H)
             zeros += more
+            gaussians.append(noise)
         else:
             z, H, _ = through(block, jax.random.fold_in(key, i), z, H, H)
         if block.weighs:
@@ -151,6 +188,8 @@ def observed(net, key):
     square, trace, F, B = invariants(z, H)
     C, rate = last.C_W, last.lambda_W
     rows.append(jnp.stack([last.C_b + C * square, last.lambda_b + rate * square + C * trace, C**2 * F, C**2 * B]))
+    if all(isinstance(block, Residual) and len(block.branch) == 2 for block in middle[:-1]):
+        zeros += of_polynomials(gaussians)
     return jnp.stack(rows), jnp.stack(zeros)
 
 
@@ -203,7 +242,10 @@ def tensors(means, n, make):
     found["V"][:-1] -= 2 * (K0 + dK)[:-1] ** 2
     found["F"][:-1] -= ((K0 + dK) * (T0 + dT))[:-1]
     found["B"][:-1] -= ((T0 + dT) ** 2)[:-1]
-    return found
+    # In units of the width before each block.
+    net = Network(3, make(n))
+    units = np.array([width for block, width in zip(net.blocks, net.fans()) if block.weighs], float)
+    return {name: value * units / n for name, value in found.items()}
 
 
 def drawn(make, plan, seed, groups=32):

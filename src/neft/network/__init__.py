@@ -7,6 +7,7 @@ from ._block import Block as Block
 from ._block import Division as Division
 from ._block import Linear as Linear
 from ._block import Means as Means
+from ._block import OneMatrix as OneMatrix
 from ._block import TwoMatrices as TwoMatrices
 from ._chain import passed as passed
 from ._dense import Dense as Dense
@@ -23,6 +24,7 @@ from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
+from ._runs import Segment as Segment
 from ._runs import along as along
 from ._stage import Stage as Stage
 from ._variances import Variances as Variances

@@ -79,6 +79,14 @@ class TwoMatrices(NamedTuple):
     norm: Division | None = None
 
 
+class OneMatrix(NamedTuple):
+    """What a block skip · z + last(σ(z)) is made of: its skip, σ, and the linear block."""
+
+    skip: Any
+    activation: Activation
+    last: Linear
+
+
 class Block(eqx.Module):
     """A part of a network: it maps one stage to the next (docs/theory/blocks).
 
@@ -109,11 +117,11 @@ class Block(eqx.Module):
         """The outputs with `visit(block, params, x)` for `apply`; a block made of blocks hands it on to them."""
         return visit(self, params, x)
 
-    def tensors(self) -> Linear | TwoMatrices | Division | None:
+    def tensors(self) -> "Linear | OneMatrix | TwoMatrices | Division | None":
         """What its step of the tensors of order 1/width is made of; None where it has none.
 
         A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30,
-        a norm that of docs/theory/blocks, eqs. 38-48.
+        a norm that of docs/theory/blocks, eqs. 38-48, one matrix that of docs/theory/residual, eqs. 12-30.
         """
         return None
 

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, TwoMatrices, Visit, hyperparameter
+from ._block import Averages, Block, OneMatrix, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
@@ -85,12 +85,16 @@ class Residual(Block):
         )
         return added(along, found)
 
-    def tensors(self) -> TwoMatrices | None:
-        """The skip, a norm if there is one, and the two matrices, where it has no others."""
-        norm, branch = (None, self.branch)
+    def tensors(self) -> OneMatrix | TwoMatrices | None:
+        """The skip and one matrix, or two of them after a norm if there is one, where it has no others."""
+        if isinstance(self.skip, Dense):
+            return None
+        norm, branch = None, self.branch
+        if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
+            return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
         if isinstance(branch[0], Norm):
             norm, branch = branch[0].tensors(), branch[1:]
-        if isinstance(self.skip, Dense) or len(branch) != 3:
+        if len(branch) != 3:
             return None
         first, between, last = branch
         if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):

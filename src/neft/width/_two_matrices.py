@@ -6,7 +6,7 @@ Tensors are n times their correlators, n the width of the stream, and r is n ove
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._activation import Activation
 from ..network import Block, Linear, Means, Stage, TwoMatrices
@@ -16,21 +16,29 @@ from ._norms import Apart, Slopes, normed
 from ._one_input import Scalar, Tensors, means_of
 
 
+class Curvatures(NamedTuple):
+    """C₁C₂⟨σσ''⟩, E₃ and E₂ of docs/theory/blocks, eqs. 16 and 23; 0 where a kink or a norm forbids them."""
+
+    second: Scalar
+    third: Scalar
+    both: Scalar
+
+
 def next_block(
     block: Block,
     layer: Tensors,
-    n: int,
+    r: Scalar,
     average: Callable[[Activation, Any], Averages],
     apart: Apart | None = None,
-) -> Tensors:
-    """The tensors after a block from those before it, both of the stream of width n.
+) -> tuple[Tensors, Slopes, Curvatures]:
+    """The tensors after a block from those before it, both of the stream, and what they went through.
 
     Pure if `average` is, which gives all averages of an activation at a variance. With a norm P to U are left out.
     """
     parts = block.tensors()
     assert isinstance(parts, TwoMatrices)
     (C1, L1), (C2, L2) = first, last = parts.first, parts.last
-    K, Theta, square, r = layer.K, layer.Theta, parts.skip * parts.skip, n / parts.width
+    K, Theta, square = layer.K, layer.Theta, parts.skip * parts.skip
     seen: list[tuple[Stage, Averages]] = []
 
     def take(act: Activation, stage: Stage) -> Means:
@@ -71,14 +79,16 @@ def next_block(
         + r * C2**2 * Theta_a**2 * mean.dddd,
     }
     new |= _next_order(layer, seen_layer, mean, Theta_a, square, first, last)
+    through = Slopes(M, N, mixed)
     if parts.norm is not None:
-        return Tensors(**new)
+        return Tensors(**new), through, Curvatures(0.0, 0.0, 0.0)
+    second = C1 * C2 * mean.se
     new |= {
-        "P": N * (M * layer.P + C1 * C2 * mean.se * B) + r * C2**2 * Theta_a**2 * mean.sdde,
+        "P": N * (M * layer.P + second * B) + r * C2**2 * Theta_a**2 * mean.sdde,
         "Q": M * (N * layer.Q + mixed * F) + r * (L2 * C2 * Theta_a * mean.ssdd + C2**2 * Theta_a**2 * mean.sdde),
     }
     if mean.ee is None:
-        return Tensors(**new)
+        return Tensors(**new), through, Curvatures(second, 0.0, 0.0)
     second_slope = (C1 * L2 + C2 * L1) * a + C1 * C2 * Theta_a * mean.ee
     third_slope = C1 * (C2 * Theta_a * mean.dt + L2 * mean.se)
     source = C2**2 * Theta_a**3 * mean.ddee
@@ -92,7 +102,7 @@ def next_block(
         + r * (source + 2 * L2 * C2 * Theta_a**2 * mean.sdde + L2**2 * Theta_a * mean.ssdd),
         "U": N**2 * layer.U + r * source,
     }
-    return Tensors(**new)
+    return Tensors(**new), through, Curvatures(second, third_slope, second_slope)
 
 
 def _next_order(
