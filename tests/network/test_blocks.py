@@ -69,7 +69,7 @@ def test_all_engines_agree(name):
     np.testing.assert_allclose(single.Theta, several.Theta[:, 1, 1], rtol=1e-12)
     assert single.K.shape == (net.depth,)
     with pytest.raises(AbsentTensor, match="V does not exist"):
-        _ = single.V
+        _ = several.V
 
 
 def averaged(f, K1, K2, c):

@@ -77,7 +77,7 @@ def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():
     plain = MLP((3, 8, 6, 2), "tanh", **{name: [h[name] for h in HYPER[:3]] for name in HYPER[0]})
     wanted = statistics(plain, X)
     with jax.enable_x64(True):
-        names, layers = through_blocks(net, X)
+        names, layers, _ = through_blocks(net, X)
     assert set(names) == set(wanted.tensors)
     for name in names:
         np.testing.assert_allclose(
@@ -119,8 +119,8 @@ def test_a_linear_block_of_ones_own_has_all_tensors():
 
 def test_what_has_no_recursion_names_the_block():
     for blocks, words in (
-        ([Dense(4), Residual("tanh", Dense(4)), Dense(1)], "Residual has no recursion"),
-        ([Dense(4), RMSNorm(), "tanh", Dense(1)], "RMSNorm has no recursion"),
+        ([Dense(4), Residual("tanh", Dense(4), "tanh", Dense(4)), Dense(1)], "Residual has no recursion"),
+        ([Dense(4), "tanh", RMSNorm(), Dense(1)], "RMSNorm after activations has no recursion"),
     ):
         found = statistics(Network(3, blocks), X)
         with pytest.raises(AbsentTensor, match=words):

@@ -4,8 +4,10 @@ from ._batch_norm import BatchNorm as BatchNorm
 from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
+from ._block import Division as Division
 from ._block import Linear as Linear
 from ._block import Means as Means
+from ._block import OneMatrix as OneMatrix
 from ._block import TwoMatrices as TwoMatrices
 from ._chain import passed as passed
 from ._conv import Conv as Conv
@@ -28,6 +30,7 @@ from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._residual import Residual as Residual
+from ._runs import Segment as Segment
 from ._runs import along as along
 from ._stage import Layout as Layout
 from ._stage import Stage as Stage

@@ -68,13 +68,34 @@ class Linear(NamedTuple):
         return self.learning_rate * square + self.variance * Theta
 
 
+class Division(NamedTuple):
+    """A norm: whether it subtracts the mean, its ε, and the rates of its gains and biases, None where not trained."""
+
+    centres: bool
+    epsilon: Any
+    gain: Any = None
+    bias: Any = None
+
+
 class TwoMatrices(NamedTuple):
-    """What a block skip · z + last(σ(first(z))) is made of: its skip, two linear blocks, the width between them."""
+    """What a block skip · z + last(σ(first(norm(z)))) is made of: its skip, two linear blocks, the width between them.
+
+    The norm is None where there is none.
+    """
 
     skip: Any
     first: Linear
     last: Linear
     width: int
+    norm: Division | None = None
+
+
+class OneMatrix(NamedTuple):
+    """What a block skip · z + last(σ(z)) is made of: its skip, σ, and the linear block."""
+
+    skip: Any
+    activation: Activation
+    last: Linear
 
 
 class Block(eqx.Module):
@@ -113,10 +134,11 @@ class Block(eqx.Module):
         """The outputs with `visit(block, params, x)` for `apply`; a block made of blocks hands it on to them."""
         return visit(self, params, x)
 
-    def tensors(self) -> Linear | TwoMatrices | None:
+    def tensors(self) -> "Linear | OneMatrix | TwoMatrices | Division | None":
         """What its step of the tensors of order 1/width is made of; None where it has none.
 
-        A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30.
+        A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30,
+        a norm that of docs/theory/blocks, eqs. 38-48, one matrix that of docs/theory/residual, eqs. 12-30.
         """
         return None
 

@@ -20,7 +20,7 @@ from ._windows import PADDINGS, Padding, Window, sizes
 
 
 class Conv(Block):
-    """b + Σ_q W_q s(p + q) at every position p, in one or two dimensions (docs/theory/blocks, eqs. 38-39).
+    """b + Σ_q W_q s(p + q) at every position p, in one or two dimensions (docs/theory/positions, eqs. 1-2).
 
     Var b = C_b and Var W = C_W/fan-in with rates λ_b and λ_W/fan-in; the fan-in is the number of channels times that of
     places in the window, also at the edges. The number of channels is what is infinite in kernels.

@@ -36,7 +36,7 @@ class Unweighted(Block):
 
 
 class Flatten(Unweighted):
-    """All entries of all positions as one vector, (N, H, W, C) to (N, H·W·C) (docs/theory/blocks, eq. 40).
+    """All entries of all positions as one vector, (N, H, W, C) to (N, H·W·C) (docs/theory/positions, eq. 3).
 
     A network that ends in it has kernels of equal positions only. A dense block or a norm follows it; an activation
     does not, since variances differ between positions.

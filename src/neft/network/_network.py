@@ -190,6 +190,12 @@ class Network(eqx.Module):
         """Whether an output depends on the other inputs of a batch: by batch norms without given moments."""
         return any(block.moments is None for block in self._norms())
 
+    @property
+    def normalized(self) -> bool:
+        """Whether norms divide by what fluctuates from draw to draw, so that averages have poles at small widths."""
+        nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, RMSNorm | LayerNorm))
+        return any(isinstance(node, RMSNorm | LayerNorm) for node in nodes)
+
     def moments(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> tuple[Moments, ...]:
         """Mean and variance of what enters each batch norm, over a batch of inputs.
 

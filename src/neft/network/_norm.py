@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
 from .._promote import cast, to_rank
-from ._block import Averages, Block, hyperparameter
+from ._block import Averages, Block, Division, hyperparameter
 from ._stage import Stage, centred, divided
 
 
@@ -73,6 +73,10 @@ class Norm(Block):
             gain = cast(self.lambda_gain, stage.c)
             stage = stage.replace(gain=gain if stage.gain is None else stage.gain + gain)
         return stage
+
+    def tensors(self) -> Division:
+        """Whether it subtracts the mean, ε and the rates."""
+        return Division(self._centres, self.epsilon, self.lambda_gain, self.lambda_bias)
 
     def resized(self, change: Callable[[int], int]) -> Block:
         """It has any width."""

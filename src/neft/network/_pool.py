@@ -15,7 +15,7 @@ from ._windows import Window, sizes
 
 
 class AvgPool(Unweighted):
-    """Means over windows of positions, which stay inside, in one or two dimensions (docs/theory/blocks, eq. 41).
+    """Means over windows of positions, which stay inside, in one or two dimensions (docs/theory/positions, eq. 4).
 
     Args:
         shape: the window's size, one number for sequences and two for images.
@@ -69,7 +69,7 @@ class AvgPool(Unweighted):
 
 
 class GlobalAvgPool(Unweighted):
-    """The mean over all positions, (N, H, W, C) to (N, C) (docs/theory/blocks, eq. 41).
+    """The mean over all positions, (N, H, W, C) to (N, C) (docs/theory/positions, eq. 4).
 
     A network with it has kernels of all pairs of positions, which take time and memory as (H·W)² where `Flatten` takes
     H·W.

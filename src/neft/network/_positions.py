@@ -1,4 +1,4 @@
-"""What becomes of stages that have positions: sums over windows, means over positions (docs/theory/blocks, eqs. 38-41).
+"""What becomes of stages with positions: sums over windows, means over positions (docs/theory/positions, eqs. 1-4).
 
 The gap √(K1 K2) - c of a sum over positions is that of its terms and what the roots of the variances add, the square
 of the distance of two unit vectors, so nothing is lost where both are close to multiples of each other.

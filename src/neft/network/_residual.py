@@ -9,11 +9,12 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, TwoMatrices, Visit, hyperparameter
+from ._block import Averages, Block, OneMatrix, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._conv import Conv
 from ._dense import Dense
 from ._nonlinearity import Nonlinearity
+from ._norm import Norm
 from ._stage import Stage, added, scaled
 
 
@@ -99,14 +100,21 @@ class Residual(Block):
         )
         return added(along, found)
 
-    def tensors(self) -> TwoMatrices | None:
-        """The skip and the two matrices, where it has no others."""
-        if isinstance(self.skip, Block) or len(self.branch) != 3:
+    def tensors(self) -> OneMatrix | TwoMatrices | None:
+        """The skip and one matrix, or two of them after a norm if there is one, where it has no others."""
+        if isinstance(self.skip, Block):
             return None
-        first, between, last = self.branch
+        norm, branch = None, self.branch
+        if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
+            return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
+        if isinstance(branch[0], Norm):
+            norm, branch = branch[0].tensors(), branch[1:]
+        if len(branch) != 3:
+            return None
+        first, between, last = branch
         if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
             return None
-        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width)
+        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
 
     def resized(self, change: Callable[[int], int]) -> "Residual":
         """With other widths in the branch, and of a dense skip."""

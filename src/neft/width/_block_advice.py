@@ -189,7 +189,7 @@ def _finite(net: Network, x: np.ndarray, count: int, width: int, first: float) -
         found = {name: float(stats.tensors[name][-1]) for name in wanted}  # type: ignore[index]
     n = width
     return {
-        "spread_output": math.sqrt(found["V"] / n) / found["K"],
+        "spread_output": math.sqrt(max(found["V"], 0.0) / n) / found["K"],
         "spread_ntk": math.sqrt((found["A"] + 2 * found["B"]) / n) / found["Theta"],
         "strength": float(strength({name: np.array([value]) for name, value in found.items()}, n)[0]),
     }, ""

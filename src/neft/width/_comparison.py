@@ -25,6 +25,7 @@ from ._statistics import NAMES, statistics
 MULTIPLES = (1, 2, 3, 5)
 NARROWEST = 6
 """The narrowest hidden layer that is simulated, unless the network itself has a narrower one."""
+_NORMALIZED = 12  # the same with norms, since inverse moments of n squares have poles at n = 2 and 4
 _TOLERANCE = (1e-9, 1e-6)  # of the theory's quadratures, for one input and for several
 
 
@@ -108,7 +109,8 @@ def check(
         draws: networks at each width.
         key: a JAX key (default: key 0).
         factors: that multiply the hidden widths, at least three of them where there are more than two layers. By
-            default 1, 2, 3 and 5 times the narrowest widths of the same ratios, at least 6 where it is so wide.
+            default 1, 2, 3 and 5 times the narrowest widths of the same ratios, at least 6 where it is so wide (12 with
+            norms).
         own_width: whether to draw the network as it is instead, without extrapolation.
         dtype: of the simulated networks, by default that of x.
 
@@ -204,7 +206,7 @@ def _factors(net: Network) -> tuple[float, ...]:
         return (min(1.0, NARROWEST / hidden[0]),) if hidden else (1.0,)
     common = math.gcd(*hidden)
     least = min(hidden) // common
-    smallest = min(common, -(-NARROWEST // least))
+    smallest = min(common, -(-(_NORMALIZED if net.normalized else NARROWEST) // least))
     return tuple(multiple * smallest / common for multiple in MULTIPLES)
 
 

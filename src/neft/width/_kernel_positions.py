@@ -1,7 +1,7 @@
 """Kernels of networks on positions, images and sequences, in blocks of bounded memory.
 
-Networks that end in `Flatten` carry equal positions of two inputs only, those with pools all pairs of them
-(docs/theory/blocks, eqs. 38-41). What each input has by itself comes first: K at its positions before every activation.
+Networks that end in `Flatten` carry equal positions of two inputs only, those with pools all pairs of them (see
+docs/theory/positions, eqs. 1-4). What each input has by itself comes first: K at its positions before activations.
 A pool needs products of one input between different positions too, so that walk stops there, all pairs of positions of
 each input are worked out up to that place, and the walk begins again, knowing them.
 """

@@ -132,10 +132,10 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
     reason = f"{jumps[0]} itself jumps" if jumps else "it has no recursion for several inputs yet"
     if x.ndim == 1 and not jumps and asked - {"K", "Theta"}:
         try:
-            names, layers = through_blocks(net, x)
+            names, layers, why = through_blocks(net, x)
             more = {name: np.array([float(getattr(layer, name)) for layer in layers]) for name in names}
             shaped |= {name: value for name, value in more.items() if name not in shaped}
-            reason = _reason(net.activations)
+            reason = why or _reason(net.activations)
         except NoRecursion as none:
             reason = str(none)
     _check_finite(shaped)

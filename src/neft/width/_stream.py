@@ -1,6 +1,5 @@
 """Tensors of one input along equal residual blocks of two matrices, however many (docs/theory/blocks, eqs. 13-30)."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,8 @@ def outputs(step: Sequence[Block], n: int, q: float, first: Block, last: Block, 
 
     Before the blocks is the linear one `first`, after them `last`, without activations.
     """
-    if two_matrices(step) is None:
+    parts = two_matrices(step)
+    if parts is None:
         return None
     (block,), (act,) = step, Network(n, [Dense(n), *step, Dense(1)]).activations
     if not act.named:
@@ -36,7 +36,7 @@ def outputs(step: Sequence[Block], n: int, q: float, first: Block, last: Block, 
     layer = Tensors(**{name: value if name in names else None for name, value in layer._asdict().items()})
     layers: list[Any] = []
     while len(layers) * CHUNK < count:
-        layer, more = _along(block, layer, n)
+        layer, more = _along(block, layer, n / parts.width)
         layers.append(more)
     at = (count - 1) % CHUNK
     stream = jax.tree.map(lambda values: values[at], layers[-1])
@@ -45,11 +45,11 @@ def outputs(step: Sequence[Block], n: int, q: float, first: Block, last: Block, 
     return {name: float(np.asarray(getattr(out, name))) for name in names}
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _along(block: Block, layer: Tensors, n: int) -> tuple[Tensors, Tensors]:
+@jax.jit
+def _along(block: Block, layer: Tensors, r: float) -> tuple[Tensors, Tensors]:
     def step(layer, _):
         whole = layer._replace(**dict.fromkeys("PQRSTU", jnp.zeros_like(layer.K)))
-        new = next_block(block, whole, n, averages)._replace(**dict.fromkeys("PQRSTU"))
+        new = next_block(block, whole, r, averages)[0]._replace(**dict.fromkeys("PQRSTU"))
         return new, new
 
     return lax.scan(step, layer, length=CHUNK)

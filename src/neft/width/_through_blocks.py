@@ -1,77 +1,226 @@
-"""The tensors of one input through all blocks (docs/theory/width, eqs. 20-38; docs/theory/blocks, eqs. 13-30)."""
+"""The tensors of one input through all blocks.
+
+docs/theory/width, eqs. 20-38; docs/theory/blocks, eqs. 13-48; docs/theory/residual, eqs. 12-31.
+"""
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
+from .._accuracy import warn_missed
 from .._activation import Activation, activation
+from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Block, Linear, Network, Nonlinearity, TwoMatrices
+from ..network import Block, Division, Linear, Network, Nonlinearity, OneMatrix, Segment, Stage, TwoMatrices
+from ._functionals import Functionals, resolved, squares, terms_of
+from ._known import stepped
 from ._moments import averages, existence
-from ._one_input import Tensors, first_layer, next_layer, present
+from ._norms import LACKS, Apart, normed, together
+from ._one_input import Tensors, first_layer, means_of, next_layer, present
+from ._one_matrix import next_stream, through_two_matrices
 from ._two_matrices import next_block
 
 _OWN = 1e-11  # tolerance of the averages of a user's own function
+_TOLERANCE = 1e-7  # of what the Hermite terms that are not kept may add
 
 
 class NoRecursion(Exception):
     """A block has no recursion of the tensors at order 1/width; the message names it."""
 
 
-def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[Tensors]]:
-    """The names of the tensors that exist, and the tensors after each block at the top that holds weights."""
-    _steps(net)
-    acts = net.activations
-    if any(existence(act) == "no derivative" for act in acts):
-        raise NoRecursion("an activation jumps")
-    names = tuple(name for name in Tensors._fields if all(name in present(act) for act in acts))
-    q = float(x @ x / net.inputs)
-    if all(act.named for act in acts):
-        return names, jax.tree.map(np.asarray, _compiled(net, jnp.asarray(q), names))
-    return names, _run(net, np.float64(q), names)
+class _Sizes(NamedTuple):
+    # The width before a block over that in whose units the tensors before it are, and over the width inside it.
+    scale: Any
+    inner: Any
+
+
+class _State(NamedTuple):
+    # Tensors are numbers, 0 for what does not exist. The others are None where no block of the network needs them.
+    layer: Tensors
+    apart: Apart | None
+    y: Functionals | None
+    lost: Any
+
+
+def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[Tensors], str | None]:
+    """The names of the tensors that are known, the tensors after each block at the top that holds weights, a reason.
+
+    The reason says why some are not known, where that is not for a kink.
+    """
+    _refuse(net)
+    names, reason = _known_names(net)
+    parts = list(zip(net.segments(), _sizes(net)))
+    known = [segment.blocks[-1].tensors() for segment, _ in parts]
+    single = any(isinstance(one, OneMatrix) for one in known)
+    zero, terms = jnp.zeros(()), terms_of(net.activations) if single else 0
+    (first,) = parts[0][0].blocks
+    layer = first_layer(activation("linear"), jnp.asarray(float(x @ x / net.inputs)), first)
+    y = Functionals.nothing(terms) if single else None
+    start = _State(_whole(layer), Apart(zero, zero) if _centres(net) else None, y, zero)
+    if all(act.named for act in net.activations):
+        later = _compiled(parts[1:], start, terms)
+    else:
+        later = _one_by_one(parts[1:], start, terms)
+    layers = [start.layer, *(state.layer for state in later)]
+    if single:
+        lost = max((float(state.lost) for state in later), default=0.0)
+        lost = max([lost, *(resolved(act, float(one.K)) for act in net.activations for one in layers[:-1])])
+        if not lost < _TOLERANCE:
+            warn_missed("the Hermite expansion of a residual stream", lost, _TOLERANCE)
+    return names, [_kept(layer, names) for layer in layers], reason
+
+
+def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
+    # A run of blocks that are equal but for numbers is one loop of one program.
+    found: list[_State] = []
+    for run in _runs(parts):
+        stacked = jax.tree.map(lambda *leaves: np.array(leaves, float), *run)
+        state, states = _loop(stacked, state, terms)
+        states = jax.tree.map(np.asarray, states)
+        found += [jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(len(run))]
+    return found
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _compiled(net: Network, q: Any, names: tuple[str, ...]) -> list[Tensors]:
-    return _run(net, q, names)
+def _loop(stacked: Any, state: _State, terms: int) -> tuple[_State, _State]:
+    def body(state, part):
+        new = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), _advanced(*part, state, terms))
+        # Of the functionals only the last ones are wanted.
+        return new, new._replace(y=None)
+
+    return lax.scan(body, jax.tree.map(lambda leaf: jnp.asarray(leaf, float), state), stacked)
 
 
-def _run(net: Network, q: Any, names: tuple[str, ...]) -> list[Tensors]:
-    layers, unit, linear = [], net.inputs, activation("linear")
-    for act, block, n in _steps(net):
-        if not layers:
-            new = first_layer(linear, q, block)
-        else:
-            # In units of the width of the stage before the block.
-            layer = _rescaled(layers[-1], n / unit)
-            if isinstance(block.tensors(), Linear):
-                new = next_layer(act, layer, 1.0, block, _averages(act, layer.K))
-            else:
-                new = next_block(block, layer, n, _averages)
-        layers.append(_kept(new, names))
-        unit = n
-    return layers
-
-
-def _steps(net: Network) -> list[tuple[Activation, Block, int]]:
-    # The activation before each block that holds weights, a linear one if there is none, and the width before it.
-    found, act = [], None
-    for block, n in zip(net.blocks, net.fans()):
-        if isinstance(block, Nonlinearity):
-            act = block.activation
-            continue
-        known = block.tensors()
-        if not (isinstance(known, Linear) or (act is None and isinstance(known, TwoMatrices))):
-            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
-        found.append((activation("linear") if act is None else act, block, n))
-        act = None
-    if act is not None:
-        raise NoRecursion("the network ends in an activation")
+def _one_by_one(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
+    found = []
+    for part in parts:
+        state = _advanced(*part, state, terms)
+        found.append(state)
     return found
+
+
+def _runs(parts: Sequence[tuple[Segment, _Sizes]]) -> list[list[tuple[Segment, _Sizes]]]:
+    groups: list[list[tuple[Segment, _Sizes]]] = []
+    for part in parts:
+        if groups and jax.tree.structure(part) == jax.tree.structure(groups[-1][-1]):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return groups
+
+
+def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _State:
+    """What is after a segment from what is before it."""
+    layer, apart, y, lost = state
+    # In units of the width of the stage before the block.
+    layer = Tensors(**{k: v if k in ("K", "Theta") else sizes.scale * v for k, v in layer._asdict().items()})
+    y = None if y is None else Functionals(*(sizes.scale * one for one in y))
+    act = activation("linear")
+    *before, block = segment.blocks
+    for one in before:
+        if isinstance(one, Nonlinearity):
+            act = one.activation
+        else:
+            norm = one.tensors()
+            assert isinstance(norm, Division)
+            layer, apart, _ = normed(norm, layer, apart)
+    parts = block.tensors()
+    if isinstance(parts, TwoMatrices):
+        new, slopes, curvatures = next_block(block, layer, sizes.inner, _averages, apart)
+        apart = None if apart is None else Apart(*(parts.skip * parts.skip * value for value in apart))
+        if y is not None:
+            y = through_two_matrices(y, parts.skip, layer.K, new.K, slopes, curvatures)
+        return _State(_whole(new), apart, y, lost)
+    if isinstance(parts, OneMatrix):
+        act, linear, skip, blocks = parts.activation, parts.last, parts.skip, (block,)
+    else:
+        assert isinstance(parts, Linear)
+        linear, skip, blocks = parts, 0.0, (Nonlinearity(act), block)
+    mean = _averages(act, layer.K)
+    if y is None:
+        new = _with(next_layer(act, layer, 1.0, block, mean), _together(act, layer, apart, linear))
+    else:
+        means = means_of(mean)
+        K, Theta = stepped(blocks, Stage.itself(layer.K, layer.Theta), lambda *_: means)
+        new, y, more = next_stream(layer, y, skip, linear, mean, squares(act, layer.K, terms), K, Theta)
+        lost = jnp.maximum(lost, more)
+    return _State(_whole(new), None if apart is None else Apart(0 * layer.K, 0 * layer.K), y, lost)
+
+
+def _sizes(net: Network) -> list[_Sizes]:
+    found, unit = [], net.inputs
+    for block, n in zip(net.blocks, net.fans()):
+        if block.weighs:
+            known = block.tensors()
+            found.append(_Sizes(n / unit, n / known.width if isinstance(known, TwoMatrices) else 1.0))
+            unit = n
+    return found
+
+
+def _refuse(net: Network) -> None:
+    """Say which block has no recursion."""
+    if any(existence(act) == "no derivative" for act in net.activations):
+        raise NoRecursion("an activation jumps")
+    begun, act, gain = False, False, None
+    single, norm = False, None
+    for block in net.blocks:
+        known = block.tensors()
+        if gain is not None and not isinstance(known, Linear):
+            raise NoRecursion(f"{gain!r} has a trained gain, and no dense block follows it")
+        gain = None
+        if isinstance(block, Nonlinearity):
+            act = True
+        elif isinstance(known, Division):
+            if not begun or act:
+                where = "activations" if begun else "the input"
+                raise NoRecursion(f"{type(block).__name__} after {where} has no recursion of it yet")
+            norm, gain = type(block).__name__, block if known.gain is not None else None
+        elif isinstance(known, Linear) or (not act and begun and known is not None):
+            begun, act, single = True, False, single or isinstance(known, OneMatrix)
+            norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
+        else:
+            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
+        if single and norm is not None:
+            raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
+    if not net.blocks[-1].weighs:
+        raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
+
+
+def _known_names(net: Network) -> tuple[tuple[str, ...], str | None]:
+    acts, known = net.activations, [block.tensors() for block in net.blocks]
+    names = [name for name in Tensors._fields if all(name in present(act) for act in acts)]
+    for block, one in zip(net.blocks, known):
+        if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
+            what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
+            return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
+        if isinstance(one, OneMatrix) and any(existence(act) != "all" for act in acts):
+            reason = f"it has no recursion through kinks in a stream with {block!r} yet"
+            return tuple(name for name in names if name not in LACKS), reason
+    return tuple(names), None
+
+
+def _centres(net: Network) -> bool:
+    return any(isinstance(known := block.tensors(), Division) and known.centres for block in net.blocks)
+
+
+def _together(act: Activation, layer: Tensors, apart: Apart | None, linear: Linear) -> dict[str, Any]:
+    if apart is None or act == activation("linear"):
+        return {}
+    powers = [Powers(s=1, s1=1), Powers(s1=1, s2=1)]
+    if act.named:
+        sd, de = pure_moments(act, powers, jnp.asarray(layer.K))
+    else:
+        sd, de = own_moments(act, powers, layer.K, rtol=_OWN, what=f"an average of {act.name}")
+    return together(layer, apart, linear.variance, linear.learning_rate, sd, de)
+
+
+def _with(layer: Tensors, more: dict[str, Any]) -> Tensors:
+    return layer._replace(**{name: getattr(layer, name) + value for name, value in more.items()})
 
 
 def two_matrices(step: Sequence[Block]) -> TwoMatrices | None:
@@ -90,10 +239,9 @@ def _numbers(values: Any) -> Any:
     return jax.tree.map(np.asarray, values)
 
 
-def _rescaled(layer: Tensors, factor: float) -> Tensors:
+def _whole(layer: Tensors) -> Tensors:
     # What does not exist is carried as 0, for activations that have it, and taken out again.
-    whole = {name: 0.0 if value is None else value for name, value in layer._asdict().items()}
-    return Tensors(**{name: v if name in ("K", "Theta") else factor * v for name, v in whole.items()})
+    return Tensors(**{name: 0 * layer.K if value is None else value for name, value in layer._asdict().items()})
 
 
 def _kept(layer: Tensors, names: tuple[str, ...]) -> Tensors:

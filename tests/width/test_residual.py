@@ -1,0 +1,186 @@
+"""Tensors at order 1/width of residual streams of one matrix, and of one and two."""
+
+import json
+import math
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from neft import MLP, Dense, Network, Residual, RMSNorm
+from neft.gaussian import AccuracyWarning
+from neft.width import AbsentTensor, statistics
+from neft.width._functionals import squares
+
+X = np.array([1.0, -0.5, 0.8])
+HERE = Path(__file__).parent
+DRAWN = {k: v for k, v in json.loads((HERE / "drawn.json").read_text()).items() if "matri" in k}
+KEPT = json.loads((HERE / "kept.json").read_text())
+DIFFERENTIALS = json.loads((HERE / "drawn_differentials.json").read_text())
+HYPER = [
+    dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
+    for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
+]
+
+
+def one(act, n=8, skip=0.8, hyper=HYPER[2]):
+    return Residual(act, Dense(n, **hyper), skip=skip)
+
+
+def of(entry):
+    return statistics(Network.from_dict(entry["network"]), np.array(entry["x"]))
+
+
+def distances(name):
+    """By tensor, how far theory is from a drawn network at every stage, and how large it is, in standard errors."""
+    theory, found = of(DRAWN[name]), {}
+    for tensor, rows in DRAWN[name]["tensors"].items():
+        value, error = np.array(rows).T
+        wanted = getattr(theory, tensor)[1:]
+        found[tensor] = np.abs(value - wanted) / error, np.abs(wanted) / error
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name if "one and two" in name else pytest.param(name, marks=pytest.mark.slow) for name in DRAWN]
+)
+def test_every_tensor_is_that_of_drawn_networks(name):
+    for tensor, (z, _) in distances(name).items():
+        assert (z < 5).all(), (tensor, z)
+
+
+@pytest.mark.slow
+def test_every_tensor_is_seen_in_drawn_networks():
+    sizes = {}
+    for name in DRAWN:
+        for tensor, (_, size) in distances(name).items():
+            sizes[tensor] = max(sizes.get(tensor, 0.0), size.max())
+    for name in DIFFERENTIALS:
+        theory = of(DIFFERENTIALS[name])
+        for tensor, (_, error) in DIFFERENTIALS[name]["tensors"].items():
+            sizes[tensor] = max(sizes.get(tensor, 0.0), abs(getattr(theory, tensor)[-1]) / error)
+    assert min(sizes.values()) > 10, sizes
+
+
+@pytest.mark.parametrize(
+    "name", [name if "one and two" in name else pytest.param(name, marks=pytest.mark.slow) for name in DIFFERENTIALS]
+)
+def test_differentials_are_those_of_drawn_networks(name):
+    theory = of(DIFFERENTIALS[name])
+    for tensor, (value, error) in DIFFERENTIALS[name]["tensors"].items():
+        wanted = getattr(theory, tensor)[-1]
+        assert abs(value - wanted) < 5 * error, (tensor, value, wanted, error)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ("one and two", "a gain") else pytest.param(name, marks=pytest.mark.slow) for name in KEPT]
+)
+def test_tensors_stay_what_they_were(name):
+    # tools/mutate_blocks.py: every term of the recursions times 1.1 changes one of these.
+    found = of(KEPT[name])
+    for tensor, wanted in KEPT[name]["tensors"].items():
+        np.testing.assert_allclose(getattr(found, tensor), wanted, rtol=1e-8, atol=1e-11, err_msg=tensor)
+
+
+@pytest.mark.slow
+def test_without_a_skip_a_block_is_a_plain_layer():
+    single = one("gelu", skip=0.0)
+    blocks = [single, "gelu", Dense(8, **HYPER[1]), single, "gelu", Dense(2, **HYPER[3])]
+    net = Network(3, [Dense(8, **HYPER[0]), *blocks])
+    hyper = {name: [HYPER[i][name] for i in (0, 2, 1, 2, 3)] for name in HYPER[0]}
+    plain = statistics(MLP((3, 8, 8, 8, 8, 2), "gelu", **hyper), X)
+    found = statistics(net, X)
+    for name, value in plain.tensors.items():
+        np.testing.assert_allclose(found.tensors[name], value, rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.slow
+def test_the_second_layer_has_the_fluctuations_of_what_made_it():
+    # n cov(z'_1², z'_2²) with z' = γz + ξ, where the variance of ξ is C mean(σ²): by quadrature.
+    K, skip, C = HYPER[0]["C_b"] + HYPER[0]["C_W"] * float(X @ X) / 3, 0.8, HYPER[2]["C_W"]
+
+    def mean(f):
+        return integrate.quad(
+            lambda x: f(math.sqrt(K) * x) * math.exp(-x * x / 2) / math.sqrt(2 * math.pi), -12, 12, epsabs=1e-13
+        )[0]
+
+    def s(z):
+        return z * special.ndtr(z)
+
+    square = mean(lambda z: s(z) ** 2)
+    source = mean(lambda z: s(z) ** 4) - square**2
+    shared = mean(lambda z: z**2 * s(z) ** 2) - K * square
+    found = statistics(Network(3, [Dense(8, **HYPER[0]), one("gelu"), Dense(2)]), X)
+    assert found.V[1] == pytest.approx(C**2 * source + 2 * skip**2 * C * shared, rel=1e-10)
+
+
+@pytest.mark.slow
+def test_a_linear_branch_of_one_matrix_is_one_of_two_without_fluctuations_inside():
+    # σ = z: z' = (γ + W)z, the two-matrix block with C₁ = 1 and infinitely many neurons inside, whose first matrix
+    # is not trained.
+    wide = Dense(8_000_000_000, C_W=1.0, lambda_b=0.0, lambda_W=0.0)
+    single = statistics(Network(3, [Dense(8, **HYPER[0]), *[one("linear")] * 3, Dense(2, **HYPER[3])]), X)
+    two = [Residual(wide, "linear", Dense(8, **HYPER[2]), skip=0.8)] * 3
+    double = statistics(Network(3, [Dense(8, **HYPER[0]), *two, Dense(2, **HYPER[3])]), X)
+    for name in ("V", "A", "B", "D", "F", "P", "Q", "R", "S", "T", "U", "K1", "Theta1"):
+        np.testing.assert_allclose(getattr(single, name), getattr(double, name), rtol=1e-8, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["relu", "tanh", "elu"])
+def test_hermite_coefficients_are_their_integrals(act):
+    import neft
+
+    K, sigma = 1.7, neft.activation(act)
+    with jax.enable_x64(True):
+        found = squares(sigma, jnp.asarray(K), 224)
+        values = [[float(v) for v in row[:12]] for row in (found.s, found.d)]
+
+        def term(n, k):
+            def f(x):
+                u = float(sigma.derivative(n)(math.sqrt(K) * x)) ** 2
+                return u * special.eval_hermitenorm(k, x) * math.exp(-x * x / 2)
+
+            return integrate.quad(f, -12, 12, points=[0], limit=200)[0] / math.sqrt(2 * math.pi * math.factorial(k))
+
+        for n in (0, 1):
+            for k in (0, 1, 5, 11):
+                assert values[n][k] == pytest.approx(term(n, k), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_hundred_blocks_take_fifty_milliseconds_and_no_compiler():
+    def net(skip, C_W, act):
+        block = Residual(act, Dense(64, C_W=C_W, lambda_W=C_W), skip=skip)
+        return Network(3, [Dense(64), *[block] * 100, act, Dense(1)])
+
+    for act in ("tanh", "gelu", "relu"):
+        statistics(net(1.0, 0.02, act), X)
+        compiled = []
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda event, seconds, compiled=compiled, **_: (
+                compiled.append(event) if "backend_compile" in event else None
+            )
+        )
+        start = time.process_time()
+        found = statistics(net(0.99, 0.021, act), X)
+        seconds = time.process_time() - start
+        assert not compiled and found.V[-1] > 0
+        assert seconds < 5, seconds  # here with the optimizer off; benchmarks measure the time
+
+
+def test_what_streams_do_not_know_is_named():
+    with pytest.raises(AbsentTensor, match="RMSNorm in a stream of one-matrix branches"):
+        _ = statistics(Network(3, [Dense(8), one("tanh"), RMSNorm(), Dense(2)]), X).V
+    with pytest.raises(AbsentTensor, match="kinks in a stream with Residual"):
+        _ = statistics(Network(3, [Dense(8), one("relu"), Dense(2)]), X).P
+
+
+@pytest.mark.slow
+def test_terms_that_are_left_out_are_warned_of():
+    with pytest.warns(AccuracyWarning, match="Hermite expansion of a residual stream"):
+        statistics(Network(3, [Dense(8), *[one("hard_tanh", skip=1.0)] * 3, Dense(2)]), X)

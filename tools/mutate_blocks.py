@@ -1,0 +1,191 @@
+"""Multiplies one term after the other of the recursions of blocks by 1.1, and says which ones no kept tensor notices.
+
+    .venv/bin/python tools/mutate_blocks.py          the mutants; exits with 1 if one survives
+    .venv/bin/python tools/mutate_blocks.py --keep   writes tests/width/kept.json instead, the tensors as they are now
+
+The networks of `tests/width/kept.json` hold every term; those of `drawn.json` and `drawn_differentials.json` say that
+the tensors are right.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from neft import Dense, LayerNorm, Network, Residual, RMSNorm
+from neft.width import _functionals, _norms, _one_matrix, _through_blocks, _two_matrices
+from neft.width._one_input import Tensors
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "tests" / "width" / "kept.json"
+X = np.array([1.0, -0.5, 0.8])
+HYPER = [
+    dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
+    for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
+]
+PLACES = {
+    _norms: ("normed", "_trained", "together"),
+    _two_matrices: ("next_block", "_next_order"),
+    _one_matrix: ("next_stream", "through_two_matrices"),
+    _functionals: ("parts", "slope"),
+}
+SKIPPED = ("lost", "seen", "later", "power", "rho")  # what is estimated, or has its own tests
+
+
+def single(act, skip):
+    """One matrix."""
+    return Residual(act, Dense(8, **HYPER[2]), skip=skip)
+
+
+def double(act, skip, *norm):
+    """Two matrices."""
+    return Residual(*norm, Dense(4, **HYPER[1]), act, Dense(8, **HYPER[2]), skip=skip)
+
+
+def networks():
+    """Networks that hold every term between them."""
+    first, last = Dense(8, **HYPER[0]), Dense(2, **HYPER[3])
+    norm = LayerNorm(epsilon=0.4, lambda_gain=0.6, lambda_bias=0.5)
+    blocks = {
+        "one and two": [single("gelu", -0.9), double("gelu", 0.8), double("gelu", 0.7), single("gelu", 0.9), "gelu"],
+        "one, relu": [single("relu", 0.9), single("relu", 1.0), "relu"],
+        "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), double("gelu", 0.8)],
+        "norms and activations": [double("gelu", 0.8), LayerNorm(epsilon=0.2), RMSNorm(epsilon=0.5), "gelu"],
+        "a gain": [double("gelu", 0.8), LayerNorm(epsilon=0.4, lambda_gain=0.7, lambda_bias=0.3)],
+    }
+    start = [Dense(16, **HYPER[1]), "gelu"]
+    return {
+        name: Network(3, [*(start if name == "one and two" else []), first, *b, last]) for name, b in blocks.items()
+    }
+
+
+def tensors(net):
+    """By name, layer by layer, without compiling."""
+    with jax.enable_x64(True):
+        names, layers, _ = _through_blocks.through_blocks(net, X)
+    return {name: [float(getattr(layer, name)) for layer in layers] for name in names}
+
+
+class Terms(ast.NodeTransformer):
+    """Multiplies the term of this number by 1.1, and counts terms."""
+
+    def __init__(self, number=None):
+        self.number, self.count, self.text = number, 0, ""
+
+    def term(self, node):
+        """The node, or 1.1 times it."""
+        self.count += 1
+        if self.count - 1 != self.number:
+            return node
+        self.text = ast.unparse(node)
+        return ast.BinOp(ast.Constant(1.1), ast.Mult(), node)
+
+    def visit_BinOp(self, node):
+        """Terms of sums."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Add | ast.Sub):
+            node.left, node.right = (
+                one if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Sub) else self.term(one)
+                for one in (node.left, node.right)
+            )
+        return node
+
+    def visit_Dict(self, node):
+        """Lines that are one term."""
+        self.generic_visit(node)
+        node.values = [self.whole(value) for value in node.values]
+        return node
+
+    def visit_Call(self, node):
+        """Terms of what is linear in two arguments, and of tuples with names."""
+        self.generic_visit(node)
+        name = ast.unparse(node.func)
+        if name.endswith(".theta"):
+            node.args = [self.term(one) for one in node.args]
+        if name in ("Slopes", "Apart", "Functionals", "Y"):
+            node.args = [self.whole(one) for one in node.args]
+            for keyword in node.keywords:
+                keyword.value = self.whole(keyword.value)
+        return node
+
+    def visit_Assign(self, node):
+        """Numbers that have a name."""
+        names = {one.id for one in ast.walk(node.targets[0]) if isinstance(one, ast.Name)}
+        if names & set(SKIPPED):
+            return node
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Tuple):
+            node.value.elts = [self.whole(one) for one in node.value.elts]
+        else:
+            node.value = self.whole(node.value)
+        return node
+
+    def whole(self, node):
+        """Products, whose terms are not counted elsewhere."""
+        product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult | ast.Div)
+        return self.term(node) if product else node
+
+
+def mutated(module, function, number):
+    """The function with one term changed, what the term is, and how many there are."""
+    tree = ast.parse(Path(module.__file__).read_text())
+    (node,) = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
+    terms = Terms(number)
+    terms.visit(node)
+    node.decorator_list = []
+    space = dict(vars(module))
+    program = ast.fix_missing_locations(ast.Module([node], []))
+    exec(compile(program, module.__file__, "exec"), space)
+    # Functions of the module see the mutant too.
+    return space[function], terms.text, terms.count
+
+
+def main(keep):
+    """Every mutant, or the tensors as they are."""
+    _through_blocks._compiled = _through_blocks._one_by_one
+    nets = networks()
+    if keep:
+        kept = {
+            name: {"network": net.to_dict(), "x": X.tolist(), "tensors": tensors(net)} for name, net in nets.items()
+        }
+        FILE.write_text(json.dumps(kept, indent=1) + "\n")
+        return 0
+    kept = {name: entry["tensors"] for name, entry in json.loads(FILE.read_text()).items()}
+    assert noticed(nets, kept) is None
+    survivors, count = [], 0
+    for module, functions in PLACES.items():
+        for function in functions:
+            total = mutated(module, function, None)[2]
+            for number in range(total):
+                changed, text, _ = mutated(module, function, number)
+                originals = []
+                for other in (*PLACES, _through_blocks):
+                    if hasattr(other, function):
+                        originals.append((other, getattr(other, function)))
+                        setattr(other, function, changed)
+                found = noticed(nets, kept)
+                for other, original in originals:
+                    setattr(other, function, original)
+                count += 1
+                print(f"{module.__name__.split('.')[-1]}.{function}: {text}: {found or 'SURVIVES'}", flush=True)
+                if found is None:
+                    survivors.append(text)
+    print(f"{count} mutants, {len(survivors)} survive: {survivors}")
+    return 1 if survivors else 0
+
+
+def noticed(nets, kept):
+    """The first tensor that differs from the kept one."""
+    for name, net in nets.items():
+        found = tensors(net)
+        for tensor in Tensors._fields:
+            if tensor in found and not np.allclose(found[tensor], kept[name][tensor], rtol=1e-9, atol=1e-12):
+                return f"{tensor} of {name}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main("--keep" in sys.argv[1:]))
