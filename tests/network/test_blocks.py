@@ -21,7 +21,6 @@ NETWORKS = {
     "norms after": Network(3, [LayerNorm(), Dense(4), "gelu", LayerNorm(lambda_gain=0.5, lambda_bias=0.3), Dense(2)]),
     "smooth": Network(3, [Dense(4, C_W=1.3), LayerNorm(lambda_gain=0.7), "tanh", Dense(4), "silu", Dense(2)]),
 }
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in list(NETWORKS)[2:]]
 
 
 def test_a_network_of_dense_blocks_is_the_multilayer_perceptron():
