@@ -45,9 +45,9 @@ def test_the_transport_terms_agree_with_simulation():
     _agrees_and_is_resolved(found, (1, 2))
 
 
-# silu and sin, whose recursions are those of gelu and tanh, are checked through two layers.
+# silu and sin, whose recursions are those of gelu, are checked through two layers, tanh through three with three inputs.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tanh", "gelu", "elu(1)", "hard_tanh", "relu"])
+@pytest.mark.parametrize("name", ["gelu", "elu(1)", "hard_tanh", "relu"])
 def test_four_layers_of_unequal_widths_agree_with_simulation(name):
     # The third layer of a deeper network is that of a network of three layers.
     draws = 50_000 if name == "relu" else 25_000
