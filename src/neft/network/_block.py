@@ -42,10 +42,15 @@ class Averages(Protocol):
         """⟨z₁z₂ σ₁'σ₂'⟩."""
         ...
 
+
+@runtime_checkable
+class AveragesOnPositions(Averages, Protocol):
+    """The same where entries stand at positions that blocks mix, as pools do."""
+
     def alone(self, stage: Stage, function: Callable[[Any], Any]) -> tuple[Any, Any]:
         """`function(c)` of each of the two inputs by itself, c being its products between all pairs of positions.
 
-        Blocks that mix positions ask for it, since a stage holds products of one input with itself at equal ones only.
+        A stage holds products of an input with itself at equal positions only.
         """
         ...
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ._block import Averages
+from ._block import Averages, AveragesOnPositions
 from ._flatten import Unweighted, refuse_vectors
 from ._positions import diagonal, facing, layout_of
 from ._stage import Layout, Stage
@@ -113,6 +113,8 @@ def _pooled(stage: Stage, average: Averages, layout: Layout, mean: Any, after: b
 
     facts = {"kind": stage.kind, "gain": stage.gain, "fresh": stage.fresh, "mixed": stage.mixed, "layout": kept}
     facts |= {"mean1": means(stage.mean1, first), "mean2": means(stage.mean2, second)}
+    if not isinstance(average, AveragesOnPositions):
+        raise ValueError("it mixes positions, which only `width.kernel` has all pairs of.")
     K1, K2 = average.alone(stage, own)
     if not layout.crossed:
         # Of one input paired with itself, where equal positions are all that is carried along.
