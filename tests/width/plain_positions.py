@@ -18,7 +18,19 @@ def erf(K1, K2, c):
     return 2 / math.pi * math.asin(2 * c / math.sqrt(below)), 4 / math.pi / math.sqrt(below - 4 * c * c)
 
 
-ACTIVATIONS = {"relu": relu, "erf": erf}
+def silu(K1, K2, c):
+    """By the trapezoid rule in two dimensions."""
+    a1, a2 = math.sqrt(K1), math.sqrt(K2)
+    rho = min(max(c / (a1 * a2), -1), 1) if a1 * a2 > 0 else 0.0
+    z1, z2 = a1 * NODES[:, None], a2 * (rho * NODES[:, None] + math.sqrt(1 - rho**2) * NODES[None, :])
+    s1, s2 = (1 / (1 + np.exp(-z)) for z in (z1, z2))
+    value, slope = z1 * s1 * z2 * s2, s1 * (1 + z1 * (1 - s1)) * s2 * (1 + z2 * (1 - s2))
+    return WEIGHTS @ value @ WEIGHTS, WEIGHTS @ slope @ WEIGHTS
+
+
+NODES = np.linspace(-8, 8, 101)
+WEIGHTS = np.exp(-(NODES**2) / 2) * (NODES[1] - NODES[0]) / math.sqrt(2 * math.pi)
+ACTIVATIONS = {"relu": relu, "erf": erf, "silu": silu}
 
 
 class Pairs:

@@ -43,13 +43,14 @@ class Averages(Protocol):
         ...
 
 
+@runtime_checkable
 class AveragesOnPositions(Averages, Protocol):
-    """Averages for blocks that mix positions."""
+    """The same where entries stand at positions that blocks mix, as pools do."""
 
     def alone(self, stage: Stage, function: Callable[[Any], Any]) -> tuple[Any, Any]:
         """`function(c)` of each of the two inputs by itself, c being its products between all pairs of positions.
 
-        Blocks that mix positions ask for it, since a stage holds products of one input with itself at equal ones only.
+        A stage holds products of an input with itself at equal positions only.
         """
         ...
 

@@ -29,14 +29,17 @@ def layout_of(stage: Stage, axes: int | None = None) -> Layout:
 def windowed(stage: Stage, windows: Sequence[Window]) -> Stage:
     """Sums over windows of positions, the same window for both inputs: what a convolution sees, but for its weights."""
     layout = layout_of(stage, len(windows))
-    stage = _computed_once(stage.replace(Theta=stage.mean_theta, gain=None))
+    stage = computed_once(stage.replace(Theta=stage.mean_theta, gain=None))
     for axis, window in enumerate(windows):
         stage = _along(stage, layout, axis, window)
     return stage
 
 
-def _computed_once(stage: Stage) -> Stage:
-    # Fused with the sums, activations would be computed for each place of a window anew.
+def computed_once(stage: Stage) -> Stage:
+    """The stage, whose values the compiler may not compute again where they are used.
+
+    Fused with sums over windows, activations would be computed for each place of a window.
+    """
     values = (stage.K1, stage.K2, stage.c, stage.gap, stage.total, stage.Theta)
     if any(isinstance(value, jax.Array) for value in values):
         values = lax.optimization_barrier(values)
