@@ -13,7 +13,7 @@ from ._tiles import TILE, Tiles, cores
 _SAMPLE = 512
 """Inputs of the sample."""
 
-_MEASURED = 4096
+_MEASURED = 16384
 """Points from which on speeds are measured: for fewer that would take longer than the choice can win."""
 
 
