@@ -71,6 +71,7 @@ def test_tiles_make_the_kernel_and_its_products(small_tiles):
         whole = whole + 0.3 * np.eye(60)
         np.testing.assert_allclose(_tiles.Matrix(tiles)(v), whole @ v, rtol=1e-11)
         np.testing.assert_allclose(_tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))(v), whole @ v, rtol=1e-11)
+        assert all(entries.base is None for entries in _tiles.keep(tiles, np.float64).values())
         np.testing.assert_allclose(tiles.diagonal(), np.diag(whole) - 0.3, rtol=1e-12)
     panels = _direct.factor(tiles)
     np.testing.assert_allclose(_panels.solve(panels, whole @ v), v, atol=1e-3)

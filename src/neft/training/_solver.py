@@ -85,7 +85,7 @@ def solver(tiles: Tiles, tolerance: float, plan: Plan, folder: Folder | None = N
     try:
         return Solver(matrix, Factor(factor(tiles, kept, folder)), tolerance, _MOST)
     except NotPositive as error:
-        raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.count} is not positive") from None
+        raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.points} is not positive") from None
 
 
 def _refused(tiles: Tiles, why: str, way: str = "float32") -> Exception:
