@@ -1,7 +1,7 @@
 """Kernel regression on all of MNIST within 8 GiB: seconds against the machine's own rates in the same run.
 
-The least that the job can take is N³/3 multiplications and additions at the rate of BLAS's float32 matrix product, the
-kernel once in float32, and once in float64 for each product with it that refinement takes:
+The least that the direct way can take is N³/3 multiplications and additions at the rate of BLAS's float32 matrix
+product, the kernel once in float32, and once in float64 for each product with it that refinement takes:
 
     NEFT_DATA=folder python benchmarks/regress.py [--points N] [--memory 8GiB] [--activation relu] [--ridge 0]
 
@@ -88,7 +88,7 @@ def measured(count: int | None, memory: str, activation: str, ridge: float) -> d
         "rates before": before,
         "rates after": after,
         "least CPU seconds": floor,
-        "ratio": fit.cost["CPU seconds"] / floor,
+        "ratio": fit.cost["CPU seconds"] / floor if fit.way == "direct" else None,
         "versions": neft.Made.by("benchmark").versions,
     }
 

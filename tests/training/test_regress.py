@@ -71,6 +71,7 @@ def test_tiles_make_the_kernel_and_its_products(small_tiles):
         whole = whole + 0.3 * np.eye(60)
         np.testing.assert_allclose(_tiles.Matrix(tiles)(v), whole @ v, rtol=1e-11)
         np.testing.assert_allclose(_tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))(v), whole @ v, rtol=1e-11)
+        assert all(entries.base is None for entries in _tiles.keep(tiles, np.float64).values())
         np.testing.assert_allclose(tiles.diagonal(), np.diag(whole) - 0.3, rtol=1e-12)
     panels = _direct.factor(tiles)
     np.testing.assert_allclose(_panels.solve(panels, whole @ v), v, atol=1e-3)
@@ -105,6 +106,7 @@ def test_little_memory_takes_conjugate_gradients(small_tiles, monkeypatch):
     assert 3 < fit.cost["products"] < 60 and other.residual <= 1e-9
 
 
+@pytest.mark.slow
 def test_a_preconditioner_saves_iterations(small_tiles, monkeypatch):
     monkeypatch.setattr(_pivots, "BLOCK", 8)
     tiles = _tiles.Tiles(NET, X, "ntk", 0.01)
@@ -128,6 +130,7 @@ def test_the_cost_model_counts_what_is_held():
     np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 3e-7), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_sample_tells_the_spectrum_of_the_whole():
     x = np.random.default_rng(3).normal(size=(900, 3))
     tiles = _tiles.Tiles(NET, x, "ntk", 0.0)
@@ -138,8 +141,15 @@ def test_a_sample_tells_the_spectrum_of_the_whole():
     assert found.iterations(1.0, 1e-6)(50) < found.iterations(0.01, 1e-6)(50)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.05])
-@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+@pytest.mark.parametrize(
+    ("kernel", "ridge"),
+    [
+        ("ntk", 0.0),
+        pytest.param("ntk", 0.05, marks=pytest.mark.slow),
+        pytest.param("nngp", 0.0, marks=pytest.mark.slow),
+        ("nngp", 0.05),
+    ],
+)
 def test_mean_and_variance_are_those_of_the_whole_system(small_tiles, kernel, ridge):
     every = np.concatenate([X, NEW])
     K, Theta = width.kernel(NET, every)
@@ -158,6 +168,7 @@ def test_mean_and_variance_are_those_of_the_whole_system(small_tiles, kernel, ri
     assert fit.residual <= 1e-10
 
 
+@pytest.mark.slow
 def test_it_agrees_with_predict_and_nngp():
     found = training.regress(NET, X, Y).predict(NEW, variance=True)
     other = training.predict(NET, X, Y, NEW)
@@ -189,6 +200,7 @@ def test_labels_are_found_by_the_largest_output():
         fit.test(NEW, [0] * 6)
 
 
+@pytest.mark.slow
 def test_inputs_in_single_precision_stay_what_they_are():
     fit = training.regress(NET, X.astype(np.float32), Y, residual=1e-9)
     assert fit.x.dtype == np.float32
@@ -205,6 +217,7 @@ def test_an_input_that_is_there_twice_counts_once_without_a_ridge():
     training.regress(NET, twice, np.concatenate([Y, Y[:1], Y[:1]]), ridge=0.1)
 
 
+@pytest.mark.slow
 def test_what_single_precision_cannot_bear_is_said_with_a_ridge_that_it_can():
     net = MLP(widths=(1, 16, 1), activation="gelu", C_b=0.1)
     x = np.linspace(-1, 1, 200)[:, None]
@@ -237,7 +250,7 @@ def stop_after(monkeypatch, owner, name, calls):
     return lambda: monkeypatch.setattr(owner, name, real)
 
 
-@pytest.mark.parametrize("way", ["direct", "conjugate gradients"])
+@pytest.mark.parametrize("way", ["direct", pytest.param("conjugate gradients", marks=pytest.mark.slow)])
 def test_the_same_call_goes_on_where_it_was_stopped(small_tiles, monkeypatch, tmp_path, way):
     monkeypatch.setattr(_solver, "EVERY", 0.0)
     monkeypatch.setattr(_pivots, "BLOCK", 4)

@@ -14,7 +14,7 @@ def factor(tiles: Tiles, kept: Kept | None = None, folder: Folder | None = None)
     With a folder each panel is kept in a file, and those that are there already are read.
     """
     panels: list[np.ndarray] = []
-    for k, cut in enumerate(track(cuts(tiles.count), "factorization")):
+    for k, cut in enumerate(track(cuts(tiles.points), "factorization")):
         name = f"panel-{k:05d}"
         found = None if folder is None else folder.load(name)
         if found is not None:
@@ -30,7 +30,7 @@ def factor(tiles: Tiles, kept: Kept | None = None, folder: Folder | None = None)
 
 def columns(tiles: Tiles, cut: slice, kept: Kept | None) -> np.ndarray:
     """The panel of the matrix with these columns, and the rows from there on."""
-    panel = np.empty((tiles.count - cut.start, cut.stop - cut.start), np.float32)
+    panel = np.empty((tiles.points - cut.start, cut.stop - cut.start), np.float32)
     places = [(slice(rows.start + cut.start, rows.stop + cut.start), cut) for rows in cuts(len(panel))]
 
     def entries(place: Place) -> np.ndarray:

@@ -45,7 +45,7 @@ class LowRank:
 def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Folder | None" = None) -> LowRank:
     """The preconditioner of a matrix from `rank` of its columns; a folder keeps each block of them."""
     left = tiles.diagonal()
-    F = np.zeros((tiles.count, rank), np.float32)
+    F = np.zeros((tiles.points, rank), np.float32)
     for i, block in enumerate(track(cuts(rank, BLOCK), "preconditioner")):
         name = f"columns-{i:05d}"
         found = None if folder is None else folder.load(name)
@@ -56,7 +56,7 @@ def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Folder | None" =
         if folder is not None:
             folder.save(name, F=F[:, block], left=left)
     rest = max(left.mean(), np.finfo(np.float32).eps * float(np.abs(F).max()) ** 2)
-    return LowRank(F, np.full(tiles.count, tiles.ridge + rest))
+    return LowRank(F, np.full(tiles.points, tiles.ridge + rest))
 
 
 def _next(tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -64,7 +64,7 @@ def _next(tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.r
     many = min(block.stop - block.start, np.count_nonzero(left > 0))
     if not many:
         return left
-    pivots = rng.choice(tiles.count, many, replace=False, p=left / left.sum())
+    pivots = rng.choice(tiles.points, many, replace=False, p=left / left.sum())
     before = F[:, : block.start]
     chosen, mine = before[pivots].astype(np.float64), slice(block.start, block.start + many)
 
@@ -72,14 +72,14 @@ def _next(tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.r
         entries = tiles.between(tiles.x[rows], tiles.x[pivots], np.float64)
         return entries - before[rows].astype(np.float64) @ chosen.T
 
-    for rows, found in zip(cuts(tiles.count), in_threads(columns, cuts(tiles.count))):
+    for rows, found in zip(cuts(tiles.points), in_threads(columns, cuts(tiles.points))):
         F[rows, mine] = found
     core = F[pivots, mine].astype(np.float64)
     # Rounding of F leaves the block's own matrix positive only with a little on its diagonal.
     core = (core + core.T) / 2 + 1e-6 * np.trace(core) / many * np.eye(many)
     R = scipy.linalg.cholesky(core, lower=True)
     left = left.copy()
-    for rows in cuts(tiles.count):
+    for rows in cuts(tiles.points):
         part = scipy.linalg.solve_triangular(R, F[rows, mine].T.astype(np.float64), lower=True).T
         F[rows, mine] = part
         left[rows] -= np.einsum("ij,ij->i", part, part)

@@ -75,7 +75,7 @@ class Regression(Result):
         if not variance:
             return mean
         return mean, np.concatenate(
-            [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.count, len(x_new), self.memory)]
+            [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.points, len(x_new), self.memory)]
         )
 
     @public
@@ -102,8 +102,9 @@ class Regression(Result):
     def _solver(self, tiles: Tiles) -> "Solver":
         if self._live is None:
             residual = self.made.tolerances["residual"]
-            plan = _budget.fitting(_ways(tiles, residual), tiles.count, self.memory)
+            plan = _budget.fitting(_ways(tiles, residual), tiles.points, self.memory)
             object.__setattr__(self, "_live", solver(tiles, residual, plan))
+        assert self._live is not None
         return self._live
 
 
@@ -216,7 +217,7 @@ def _ways(tiles: Tiles, residual: float, folder: Folder | None = None) -> list[_
     if folder is not None and folder.plan is not None:
         return [_budget.Plan(**folder.plan)]  # as it was begun
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
-    return _budget.plans(tiles.count, tiles.net.outputs, expected, rates(tiles))
+    return _budget.plans(tiles.points, tiles.net.outputs, expected, rates(tiles))
 
 
 def _distinct(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,7 +239,7 @@ def _distinct(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _mean(tiles: Tiles, x_new: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     # Blocks of the training inputs are summed in their order, so that the threads do not change the rounding.
     mean = np.zeros((len(x_new), coefficients.shape[1]))
-    places = [(new, old) for new in cuts(len(x_new)) for old in cuts(tiles.count)]
+    places = [(new, old) for new in cuts(len(x_new)) for old in cuts(tiles.points)]
 
     def part(place: tuple[slice, slice]) -> np.ndarray:
         new, old = place
@@ -262,7 +263,7 @@ def _variance(solve: Solver, x_new: np.ndarray) -> np.ndarray:
 
 
 def _columns(tiles: Tiles, x_new: np.ndarray) -> np.ndarray:
-    lines = cuts(tiles.count)
+    lines = cuts(tiles.points)
     made = in_threads(lambda old: tiles.between(tiles.x[old], x_new, np.float64), lines, "kernel")
     return np.concatenate(list(made))
 

@@ -50,6 +50,7 @@ class Solver:
             raise _refused(
                 self.matrix.tiles,
                 f"{found.products} products leave a residual of {found.residual:.1e} instead of {self.tolerance:.1e}",
+                "float32" if isinstance(self.inverse, Factor) else "conjugate gradients",
             )
         return found
 
@@ -84,11 +85,11 @@ def solver(tiles: Tiles, tolerance: float, plan: Plan, folder: Folder | None = N
     try:
         return Solver(matrix, Factor(factor(tiles, kept, folder)), tolerance, _MOST)
     except NotPositive as error:
-        raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.count} is not positive") from None
+        raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.points} is not positive") from None
 
 
-def _refused(tiles: Tiles, why: str) -> Exception:
+def _refused(tiles: Tiles, why: str, way: str = "float32") -> Exception:
     return ValueError(
-        f"ridge is {tiles.ridge:g}, but this kernel is too ill-conditioned for float32 ({why}): from about "
+        f"ridge is {tiles.ridge:g}, but this kernel is too ill-conditioned for {way} ({why}): from about "
         f"ridge={BEARS * spectrum(tiles).largest:.1g} on, {BEARS:g} of its largest eigenvalue, it is not."
     )

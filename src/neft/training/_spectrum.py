@@ -13,18 +13,18 @@ from ._tiles import TILE, Tiles, cores
 _SAMPLE = 512
 """Inputs of the sample."""
 
-_MEASURED = 4096
+_MEASURED = 16384
 """Points from which on speeds are measured: for fewer that would take longer than the choice can win."""
 
 
 class Spectrum(NamedTuple):
-    """Eigenvalues of the matrix of all `count` inputs, without the ridge: the largest, the least, and a power law.
+    """Eigenvalues of the matrix of all `points` inputs, without the ridge: the largest, the least, and a power law.
 
     The matrix of a part of the inputs has the largest eigenvalues of the whole in proportion, and a least one that
     changes slowly. In between they are taken as exp(level) k^slope, which the middle of the sample gives.
     """
 
-    count: int
+    points: int
     largest: float
     least: float
     level: float
@@ -46,21 +46,21 @@ class Spectrum(NamedTuple):
 
 def spectrum(tiles: Tiles) -> Spectrum:
     """Of inputs here and there among all."""
-    chosen: Any = np.unique(np.linspace(0, tiles.count - 1, min(_SAMPLE, tiles.count)).astype(int))
+    chosen: Any = np.unique(np.linspace(0, tiles.points - 1, min(_SAMPLE, tiles.points)).astype(int))
     values = np.linalg.eigvalsh(tiles.between(tiles.x[chosen], None, np.float64))[::-1]
-    more = tiles.count / len(values)
+    more = tiles.points / len(values)
     least = max(values[-1], np.finfo(float).eps * values[0])
     middle = slice(len(values) // 8, max(len(values) // 2, len(values) // 8 + 2))
     logs = np.log(np.maximum(values * more, least))
     if len(logs[middle]) < 2:
-        return Spectrum(tiles.count, values[0] * more, least, logs[0], 0.0)
+        return Spectrum(tiles.points, values[0] * more, least, logs[0], 0.0)
     slope, level = np.polyfit(np.log(np.arange(1, len(values) + 1))[middle], logs[middle], 1)
-    return Spectrum(tiles.count, float(values[0] * more), float(least), float(level), float(slope))
+    return Spectrum(tiles.points, float(values[0] * more), float(least), float(level), float(slope))
 
 
 def rates(tiles: Tiles) -> Rates:
     """Speeds of this machine, measured for many points; in CPU seconds, so that other work does not count."""
-    if tiles.count < _MEASURED:
+    if tiles.points < _MEASURED:
         return Rates()
     blas: Any = scipy.linalg.blas
     a = np.ones((TILE, TILE), np.float32, order="F")

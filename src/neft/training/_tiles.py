@@ -61,13 +61,13 @@ class Tiles(NamedTuple):
     ridge: float = 0.0
 
     @property
-    def count(self) -> int:
+    def points(self) -> int:
         """N."""
         return len(self.x)
 
     def places(self) -> list[Place]:
         """Rows and columns of the tiles on and below the diagonal, row by row."""
-        lines = cuts(self.count)
+        lines = cuts(self.points)
         return [(rows, columns) for i, rows in enumerate(lines) for columns in lines[: i + 1]]
 
     def tile(self, rows: slice, columns: slice, dtype: Any) -> np.ndarray:
@@ -85,7 +85,7 @@ class Tiles(NamedTuple):
     def diagonal(self) -> np.ndarray:
         """The kernel of each input with itself, without the ridge: (N,)."""
         return np.concatenate(
-            [np.diagonal(self.between(self.x[few], None, np.float64)) for few in cuts(self.count, _FEW)]
+            [np.diagonal(self.between(self.x[few], None, np.float64)) for few in cuts(self.points, _FEW)]
         )
 
 
@@ -142,5 +142,6 @@ class Matrix:
 def keep(tiles: Tiles, dtype: Any) -> Kept:
     """All tiles on and below the diagonal."""
     places = tiles.places()
-    made = in_threads(lambda place: tiles.tile(*place, dtype), places, "kernel")
+    # Copies, because K and Θ of a tile are halves of one array: the other half must not stay with it.
+    made = in_threads(lambda place: tiles.tile(place[0], place[1], dtype).copy(), places, "kernel")
     return {(rows.start, columns.start): entries for (rows, columns), entries in zip(places, made)}
