@@ -572,6 +572,10 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "time": None,
                 "steps": 1,
                 "learning_rate": 0.01,
+                "momentum": 0.0,
+                "nesterov": False,
+                "batch": None,
+                "loss": "square",
             }
         ),
         "training.predict": lambda: (

@@ -9,6 +9,7 @@ from helpers import one_sentence
 
 from neft import MLP, Dense, Made, Network, Residual, RMSNorm, load, plot, training
 from neft.report import tables
+from neft.training._function_space import draw_batches
 
 X = 1.6 * np.array([[1.0, 0.0, 0.2], [0.0, 1.0, -0.1], [0.1, -0.2, 1.0]])
 XT = np.array([[0.9, -0.8, 0.5], [0.3, 0.9, 0.6]])
@@ -48,6 +49,24 @@ def test_errors_are_those_of_each_draws_own_evolution():
         rms = np.sqrt(np.mean(squares))
         assert found.rms[order - 1, 0] == pytest.approx(rms, rel=1e-6)
         assert found.stderr[order - 1, 0] == pytest.approx(np.std(squares, ddof=1) / np.sqrt(2) / (2 * rms), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_orders_of_classifiers_are_those_of_their_own_batches():
+    two, key, labels = MLP((3, 6, 2), "tanh", C_b=0.05), jax.random.key(3), [0, 1, 0]
+    # Steps so small that each order is better than the one before, by its power of the step.
+    plan = {"steps": 8, "learning_rate": 0.005, "momentum": 0.7, "loss": "cross_entropy"}
+    found = training.orders(two, X, labels, XT, widths=(6,), draws=2, key=key, batch=2, **plan)
+    trained = training.ensemble(two, X, labels, XT, draws=2, key=key, batch=2, **plan).test
+    batches = np.asarray(draw_batches(key, np.arange(2), steps=8, count=3, batch=2))
+    squares = []
+    for draw in range(2):
+        with jax.enable_x64(True):
+            params = two.init(jax.random.fold_in(key, draw), dtype=np.float64)
+            own = training.evolve(two, params, X, labels, XT, truncation=2, batches=batches[draw], **plan)
+        squares.append(np.square(own.test - trained[draw]).mean())
+    assert found.rms[1, 0] == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-6)
+    assert found.rms[2, 0] < found.rms[1, 0] < found.rms[0, 0]
 
 
 @pytest.mark.slow

@@ -20,8 +20,10 @@ from ._descend import drawn as parameters
 from ._dynamics import flow
 from ._ensemble import ensemble
 from ._evolve import MOST
+from ._function_space import draw_batches
 from ._hierarchy import Hierarchy, drawn
-from ._kernels import inputs, targets
+from ._kernels import inputs
+from ._loss import Loss, chosen, prepared
 from ._schedule import Schedule, schedule
 from ._steps import descend
 
@@ -82,6 +84,10 @@ def orders(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    batch: int | None = None,
+    loss: Any = "square",
 ) -> Orders:
     """How far each order of `evolve` is off trained networks, as the width of all hidden layers grows.
 
@@ -92,14 +98,18 @@ def orders(
     Args:
         net: the specification; its hidden layers get other widths.
         x_train: training inputs, shape (N, n_0).
-        y_train: targets, shape (N, n_L), or (N,) for one output.
+        y_train: targets, shape (N, n_L), or (N,) for one output; labels for the cross-entropy; what an own loss takes.
         x_test: where outputs are compared, shape (N_test, n_0); at the training inputs by default.
         widths: of all hidden layers, one after the other.
         draws: networks at each width, at least 2.
         key: a JAX key; draw i is net.init(jax.random.fold_in(key, i)).
-        time: how long gradient flow lasts; to its end by default.
+        time: how long gradient flow lasts; on the square loss to its end by default.
         steps: number of steps of gradient descent instead, with their size `learning_rate`.
         learning_rate: η.
+        momentum: β, as in `predict`.
+        nesterov: as in `predict`.
+        batch: how many training inputs a step takes; each draw is predicted with the batches that it was trained with.
+        loss: "square", "cross_entropy", or a function loss(z, y) that sums over the training inputs.
 
     >>> from neft import MLP
 
@@ -108,7 +118,8 @@ def orders(
     ValueError: each of widths is 0, but must be at least 1.
     """
     x = inputs(net, "x_train", x_train)
-    y = targets(y_train, len(x), net.outputs)
+    function = chosen(loss)
+    y = prepared(function, y_train, len(x), net.outputs)
     tests = x if x_test is None else inputs(net, "x_test", x_test)
     widths = tuple(_check.integer("each of widths", n, at_least=1) for n in widths)
     draws = _check.integer("draws", draws, at_least=2)
@@ -123,15 +134,16 @@ def orders(
                     f"net has the activation {act.name}, whose derivative {kink.order} jumps at {kink.position:g}, but "
                     "orders 2 and 3 need its second derivative."
                 )
-    plan = schedule(time, steps, learning_rate)
-    if (entries := ((len(x) + len(tests)) * y.shape[1]) ** 4) > MOST:
+    plan = schedule(time, steps, learning_rate, momentum, nesterov, batch, len(x))
+    if (entries := ((len(x) + len(tests)) * net.outputs) ** 4) > MOST:
         raise ValueError(f"order 3 holds {entries:.0e} numbers for these inputs, at most {MOST:.0e}.")
     options = {"draws": draws, "key": key, "time": time, "steps": steps, "learning_rate": learning_rate}
+    options |= {"momentum": momentum, "nesterov": nesterov, "batch": batch, "loss": loss}
     cells = []
     for n in track(widths, "widths"):
         other = net.resized(lambda _, n=n: n)
         trained = ensemble(other, x, y, tests, **options)
-        cells.append(_cell(other, x, y, tests, plan, trained.test, trained.good, key))
+        cells.append(_cell(other, function, x, y, tests, plan, trained.test, trained.good, key))
     rms, stderr, lost = (np.stack(column, axis=1) for column in zip(*cells))
     specification = {"net": net.to_dict(), "x_train": x, "y_train": y, "x_test": tests, **plan.to_dict()}
     return Orders(
@@ -147,17 +159,29 @@ def orders(
 
 
 def _cell(
-    net: Network, x: np.ndarray, y: np.ndarray, tests: np.ndarray, plan: Schedule, trained: Any, good: Any, key: Array
+    net: Network,
+    loss: Loss,
+    x: np.ndarray,
+    y: np.ndarray,
+    tests: np.ndarray,
+    plan: Schedule,
+    trained: Any,
+    good: Any,
+    key: Array,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     samples, draws = jnp.asarray(np.concatenate([x, tests])), len(good)
     # Of each draw the second derivatives along every gradient are held.
-    held = 8 * 3 * net.parameter_count() * (len(samples) * y.shape[1]) ** 2
+    held = 8 * 3 * net.parameter_count() * (len(samples) * net.outputs) ** 2
     whole = _hierarchies(net, key, jnp.arange(draws), samples, len(x), block_size(held, draws))
     # Zeros beyond the order kept, so that one program serves all orders and widths.
     cuts = [Hierarchy(*(part if k < kept else 0 * part for k, part in enumerate(whole))) for kept in (2, 3, 6)]
     rms, stderr, lost = np.empty(3), np.empty(3), np.empty(3, int)
+    batches, count = None, len(x) * net.outputs
+    if plan.batch is not None and plan.steps is not None:
+        options = {"steps": int(plan.steps), "count": len(x), "batch": plan.batch}
+        batches = draw_batches(key, jnp.arange(draws), **options)
     for order, cut in enumerate(cuts):
-        z, reached = map(np.asarray, _ends(cut, jnp.asarray(y), *_moment(plan)))
+        z, reached = map(np.asarray, _ends(loss, net.outputs, cut, jnp.asarray(y), *_moment(plan), batches))
         kept = good & reached
         lost[order] = draws - kept.sum()
         if kept.sum() < 2:
@@ -165,7 +189,7 @@ def _cell(
                 f"of {draws} networks of widths {net.widths} only {kept.sum()} could be trained at order {order + 1}, "
                 "but at least 2 are needed: take wider networks or more draws."
             )
-        square = ((z[:, y.size :].reshape(trained.shape) - trained)[kept] ** 2).mean((1, 2))
+        square = ((z[:, count:].reshape(trained.shape) - trained)[kept] ** 2).mean((1, 2))
         rms[order] = np.sqrt(square.mean())
         stderr[order] = square.std(ddof=1) / np.sqrt(len(square)) / max(2 * rms[order], 1e-300)
     return rms, stderr, lost
@@ -177,16 +201,31 @@ def _hierarchies(net: Network, key: Array, index: Array, x: Array, train: int, t
     return jax.lax.map(lambda p: drawn(net, p, x, train, 3, net.rates()), params, batch_size=together)
 
 
-def _moment(plan: Schedule) -> tuple[Array | None, Array | None, float | None]:
+def _moment(plan: Schedule) -> tuple[Array | None, Array | None, Any, Any]:
     if plan.steps is not None:
-        return None, jnp.asarray(plan.steps)[None], plan.learning_rate
-    return (None if plan.converged else jnp.asarray(plan.time)[None]), None, None
+        return None, jnp.asarray(plan.steps)[None], plan.learning_rate, plan.momentum.parts
+    return (None if plan.converged else jnp.asarray(plan.time)[None]), None, None, None
 
 
-@jax.jit
-def _ends(h: Hierarchy, y: Array, time: Array | None, steps: Array | None, rate: Any) -> tuple[Array, Array]:
-    def end(h: Hierarchy) -> tuple[Array, Array]:
-        course = flow(h, y, time) if steps is None else descend(h, y, steps, rate)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _ends(
+    loss: Loss,
+    outputs: int,
+    h: Hierarchy,
+    y: Array,
+    time: Array | None,
+    steps: Array | None,
+    rate: Any,
+    momentum: Any,
+    batches: Array | None,
+) -> tuple[Array, Array]:
+    options: Any = {"loss": loss, "outputs": outputs}
+
+    def end(h: Hierarchy, batches: Array | None) -> tuple[Array, Array]:
+        if steps is None:
+            course = flow(h, y, time, **options)
+        else:
+            course = descend(h, y, steps, rate, batches, momentum, **options)
         return course.z[0], course.reached[0]
 
-    return jax.vmap(end)(h)
+    return jax.vmap(end, in_axes=(0, None if batches is None else 0))(h, batches)
