@@ -49,10 +49,11 @@ def networks():
     """Networks that hold every term between them."""
     first, last = Dense(8, **HYPER[0]), Dense(2, **HYPER[3])
     norm = LayerNorm(epsilon=0.4, lambda_gain=0.6, lambda_bias=0.5)
+    after = [double("gelu", 0.8), LayerNorm(epsilon=0.2)]
     blocks = {
         "one and two": [single("gelu", -0.9), double("gelu", 0.8), double("gelu", 0.7), single("gelu", 0.9), "gelu"],
         "one, relu": [single("relu", 0.9), single("relu", 1.0), "relu"],
-        "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), double("gelu", 0.8)],
+        "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), *after],
         "norms and activations": [double("gelu", 0.8), LayerNorm(epsilon=0.2), RMSNorm(epsilon=0.5), "gelu"],
         "a gain": [double("gelu", 0.8), LayerNorm(epsilon=0.4, lambda_gain=0.7, lambda_bias=0.3)],
     }
