@@ -27,7 +27,7 @@ HYPER = [
     dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
     for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6))
 ]
-PLAN = ((6, 24_000), (10, 12_000), (18, 3_000))
+PLAN = ((8, 24_000), (12, 12_000), (20, 4_000))
 
 
 def single(n, skip):
@@ -36,11 +36,12 @@ def single(n, skip):
 
 
 def double(n, skip):
-    """Two matrices, the inner width half that of the stream."""
-    return Residual(Dense(n // 2, **HYPER[1]), "gelu", Dense(n, **HYPER[2]), skip=skip)
+    """Two matrices, the inner width that of the stream."""
+    return Residual(Dense(n, **HYPER[1]), "gelu", Dense(n, **HYPER[2]), skip=skip)
 
 
 NETWORKS = {
+    "one block of two matrices, gelu": lambda n: [Dense(n, **HYPER[0]), double(n, 0.8)],
     "two matrices, gelu": lambda n: [Dense(n, **HYPER[0]), double(n, 0.8), double(n, 0.8)],
     "one matrix, gelu": lambda n: [Dense(n, **HYPER[0]), single(n, 0.8), single(n, 0.8), single(n, 0.8)],
     "one and two matrices, gelu": lambda n: [Dense(n, **HYPER[0]), single(n, -0.9), double(n, 0.8), single(n, 0.9)],

@@ -1,6 +1,6 @@
 """Multiplies one term after the other of the recursions of blocks by 1.1, and says which ones no kept tensor notices.
 
-    .venv/bin/python tools/mutate_blocks.py          the mutants; exits with 1 if one survives
+    .venv/bin/python tools/mutate_blocks.py [function …]   the mutants; exits with 1 if one survives
     .venv/bin/python tools/mutate_blocks.py --keep   writes tests/width/kept.json instead, the tensors as they are now
 
 The networks of `tests/width/kept.json` hold every term; those of `drawn.json` and `drawn_differentials.json` say that
@@ -49,10 +49,11 @@ def networks():
     """Networks that hold every term between them."""
     first, last = Dense(8, **HYPER[0]), Dense(2, **HYPER[3])
     norm = LayerNorm(epsilon=0.4, lambda_gain=0.6, lambda_bias=0.5)
+    after = [double("gelu", 0.8), LayerNorm(epsilon=0.2)]
     blocks = {
         "one and two": [single("gelu", -0.9), double("gelu", 0.8), double("gelu", 0.7), single("gelu", 0.9), "gelu"],
         "one, relu": [single("relu", 0.9), single("relu", 1.0), "relu"],
-        "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), double("gelu", 0.8)],
+        "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), *after],
         "norms and activations": [double("gelu", 0.8), LayerNorm(epsilon=0.2), RMSNorm(epsilon=0.5), "gelu"],
         "a gain": [double("gelu", 0.8), LayerNorm(epsilon=0.4, lambda_gain=0.7, lambda_bias=0.3)],
     }
@@ -143,8 +144,8 @@ def mutated(module, function, number):
     return space[function], terms.text, terms.count
 
 
-def main(keep):
-    """Every mutant, or the tensors as they are."""
+def main(names, keep):
+    """Every mutant of these functions, or of all; or the tensors as they are."""
     _through_blocks._compiled = _through_blocks._one_by_one
     nets = networks()
     if keep:
@@ -157,7 +158,7 @@ def main(keep):
     assert noticed(nets, kept) is None
     survivors, count = [], 0
     for module, functions in PLACES.items():
-        for function in functions:
+        for function in (one for one in functions if one in names or not names):
             total = mutated(module, function, None)[2]
             for number in range(total):
                 changed, text, _ = mutated(module, function, number)
@@ -188,4 +189,4 @@ def noticed(nets, kept):
 
 
 if __name__ == "__main__":
-    sys.exit(main("--keep" in sys.argv[1:]))
+    sys.exit(main([name for name in sys.argv[1:] if name != "--keep"], "--keep" in sys.argv[1:]))

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from .._activation import Activation
 from .._hermite import functions
@@ -23,7 +22,7 @@ _TERMS, _KINKED, _INVARIANT = 160, 224, 4096
 _STEP, _REACH = 0.04, 13.0
 _LAST = 8  # of the terms, by which the rest is judged
 
-Coefficients = Float[Array, " terms"]
+Coefficients = Any  # an array of as many numbers as there are terms, of JAX or of NumPy
 
 
 class Functionals(NamedTuple):

@@ -89,7 +89,8 @@ def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int
 @functools.partial(jax.jit, static_argnums=2)
 def _loop(stacked: Any, state: _State, terms: int) -> tuple[_State, _State]:
     def body(state, part):
-        new = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), _advanced(*part, state, terms))
+        segment, sizes = part
+        new = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), _advanced(segment, sizes, state, terms))
         # Of the functionals only the last ones are wanted.
         return new, new._replace(y=None)
 
