@@ -45,7 +45,7 @@ def test_the_transport_terms_agree_with_simulation():
     _agrees_and_is_resolved(found, (1, 2))
 
 
-# silu and sin, whose recursions are those of gelu, are checked through two layers; tanh through three, with three inputs.
+# silu and sin, whose recursions are those of gelu, are checked through two layers, tanh through three, with 3 inputs.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gelu", "elu(1)", "hard_tanh", "relu"])
 def test_four_layers_of_unequal_widths_agree_with_simulation(name):
