@@ -121,6 +121,7 @@ def through(block, key, z, H, cross):
 def residual(block, key, z, H):
     """The stream and its NTK after a residual block, and numbers of this draw whose means are exactly 0."""
     new, inner, cross, zeros = z, H, H, []
+    before, new_H, expected = z, H, (0.0, 0.0)
     for i, (one, after) in enumerate(zip(block.branch, (*block.branch[1:], None))):
         before, new_H = new, inner
         new, inner, cross = through(one, jax.random.fold_in(key, i), new, inner, cross)

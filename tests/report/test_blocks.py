@@ -91,13 +91,18 @@ def test_blocks_in_words_and_their_parameters():
 @pytest.mark.parametrize("net", [pre_norm(), POST_NORM, ONE_MATRIX], ids=["pre-norm", "post-norm", "one matrix"])
 def test_what_does_not_apply_is_one_sentence(net):
     of = subject(net)
+    known = of.stats.tensors["V"] is not None
     for why in WHY:
         sentence = why(of)
+        if known and why is reasons.no_finite_width:
+            assert sentence is None
+            continue
         assert sentence.endswith(".") and ". " not in sentence and "\n" not in sentence and len(sentence) < 165
     assert "holds Residual and" in reasons.no_phases(of)
-    with pytest.raises(width.AbsentTensor) as absent:
-        _ = of.stats.V
-    assert reasons.no_finite_width(of) == str(absent.value)
+    if not known:
+        with pytest.raises(width.AbsentTensor) as absent:
+            _ = of.stats.V
+        assert reasons.no_finite_width(of) == str(absent.value)
 
 
 def test_a_plain_network_has_no_reason_and_other_ones_have_theirs():

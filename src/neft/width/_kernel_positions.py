@@ -28,7 +28,7 @@ from ._kernel_file import Destination
 from ._kernel_own import Occurrence, averages
 from ._kernel_tables import averages_at, table
 
-_EQUAL = 1 << 17  # entries of a tile of equal positions: what is carried along stays in the cache
+_EQUAL = 160 << 10  # entries of a tile of equal positions: what is carried along stays in the cache
 _CROSSED = 1 << 18  # the same of all pairs of positions
 _COLUMNS = (16, 24, 32, 40)  # inputs along the last axis of a tile
 _CHANNELS = 16  # so few that differences of all pairs of inputs cost little
