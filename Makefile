@@ -34,7 +34,7 @@ test: setup  ## lint, type check and the quick tests
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-quick
 
 test-quick: setup
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations 15
+	$(BIN)/python -m pytest tests -m "not slow" -n 2 --dist loadfile --durations 15
 
 # Simulations, which most of them are, take five times as long where the compiler is asked for nothing (conftest.py).
 # Every function is held to its annotations here: in the quick tests, where that takes a seventh of the time, callers of

@@ -30,6 +30,7 @@ import jax  # noqa: E402
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+_SOURCE = Path(__file__).parent / "src"
 _MAPS = Path("/proc/self/maps")
 _MOST = 45_000  # memory maps; Linux allows 65,530 by default, and XLA's compiler crashes there
 
@@ -49,6 +50,14 @@ def _hit(event: str, **_: object) -> None:
 
 jax.monitoring.register_event_duration_secs_listener(_count)
 jax.monitoring.register_event_listener(_hit)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples of docstrings, which compile much and repeat what tests say, are among the slow tests."""
+    for item in items:
+        if _SOURCE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

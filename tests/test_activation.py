@@ -55,6 +55,7 @@ def test_declared_kinks_are_the_points_where_a_derivative_jumps(name):
             assert right - left == pytest.approx(kink.jump if n == kink.order else 0.0, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each())
 def test_no_jump_is_left_undeclared(name):
     act = activation(name)
@@ -160,6 +161,7 @@ def test_two_spellings_of_one_function_agree(long, short):
     np.testing.assert_array_equal(activation(long).taylor(20), activation(short).taylor(20))
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 5.0))
 @settings(deadline=None)
 def test_swish_scales_like_silu(beta):
@@ -170,6 +172,7 @@ def test_swish_scales_like_silu(beta):
         np.testing.assert_allclose(swish.taylor(10), silu.taylor(10) * beta ** (np.arange(11) - 1.0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_works_under_jit_vmap_and_grad_in_the_callers_dtype():
     act = activation("gelu")
     assert act(jnp.ones(3, jnp.float32)).dtype == jnp.float32
@@ -237,6 +240,7 @@ def test_singularities_are_the_known_poles(name, far):
     assert activation(name).singularity == pytest.approx(far, rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_elu_has_its_gradient_where_the_exponential_would_overflow(dtype):
     elu = activation("elu(0.5)")

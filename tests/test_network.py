@@ -62,6 +62,7 @@ def test_different_specifications_are_different(change):
     assert MLP(**base) != MLP(**(base | change))
 
 
+@pytest.mark.slow
 def test_a_compiled_function_is_compiled_once_for_equal_specifications():
     traces = []
 
@@ -115,6 +116,7 @@ def test_the_same_key_gives_the_same_parameters_and_another_key_others():
     assert not any(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(other)))
 
 
+@pytest.mark.slow
 def test_parameters_at_initialization_have_the_variances_of_the_theory(double):
     net = MLP(widths=(2, 10_000, 3, 10_000), C_b=(0.5, 2.0, 3.0), C_W=(1.0, 2.0, 4.0))
     for l, (W, b) in enumerate(net.init(jax.random.key(0))):

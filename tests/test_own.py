@@ -58,6 +58,7 @@ def test_smooth_functions_have_none(name, unit):
     assert activation(lambda z: act.function(unit * z), name=name).kinks == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "f",
     [
@@ -75,12 +76,14 @@ def test_rounding_overflow_and_steepness_are_not_taken_for_kinks(f):
     assert activation(f).kinks == ()
 
 
+@pytest.mark.slow
 def test_the_deltas_of_a_kink_that_nobody_declares_are_in_the_averages():
     # ⟨σ''⟩ of |z - 1| is 2 φ(1), all of it delta.
     found = moment(lambda z: jnp.abs(z - 1), Powers(s2=1), 1.0)
     assert float(found) == pytest.approx(2 * math.exp(-0.5) / math.sqrt(2 * math.pi), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [lambda z: jnp.sqrt(jnp.abs(z)), jnp.cbrt, lambda z: z * jnp.log(jnp.abs(z) + 1e-300)])
 def test_a_slope_without_bound_is_no_finite_jump(f):
     assert activation(f).kinks == (Kink(0.0, 1, math.inf),)
@@ -91,6 +94,7 @@ def test_a_pole_on_the_real_line_is_refused():
         activation(lambda z: 1 / (z - 1.25), name="pole")
 
 
+@pytest.mark.slow
 def test_teeth_without_end_are_refused():
     with one_sentence("'saw'", "more than 128 kinks"):
         activation(lambda z: (10 * z) % 1, name="saw")
@@ -110,22 +114,26 @@ def test_a_declared_kink_that_the_function_contradicts_is_refused(declared, word
         activation(jnp.abs, kinks=[declared])
 
 
+@pytest.mark.slow
 def test_a_declared_kink_is_kept_as_declared_also_far_out():
     far = activation(lambda z: jnp.abs(z - 300), kinks=[(300, 1, 2)])
     assert far.kinks == (Kink(300.0, 1, 2.0),)
     assert activation(lambda z: jnp.abs(z - 1 / 3), kinks=np.array([1 / 3])).kinks[0].position == 1 / 3
 
 
+@pytest.mark.slow
 def test_the_modulus_is_singular_at_0_and_a_shifted_ramp_at_its_kink():
     assert activation(jnp.abs).singularity == 0
     assert activation(lambda z: jnp.where(z > 1.02, 1.0, z)).singularity == 1.02
 
 
+@pytest.mark.slow
 def test_a_clip_far_out_is_not_scale_invariant():
     assert not activation(lambda z: jnp.clip(z, -20, 20)).scale_invariant
     assert activation(lambda z: jnp.maximum(z, 0.2 * z)).scale_invariant
 
 
+@pytest.mark.slow
 def test_a_callable_that_cannot_be_hashed_is_known_by_identity():
     prelu = eqx.nn.PReLU(0.125)
     own = activation(prelu)
@@ -262,6 +270,7 @@ def test_siren_is_exact_by_name_and_as_one_s_own_function():
         np.testing.assert_allclose(act.taylor(3), [0, 30, 0, -4500], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "f",
     [
@@ -329,6 +338,7 @@ def test_repeated_variables_are_one_variable():
     np.testing.assert_allclose(found, 1.5, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_pairs_of_wide_variances_are_done():
     # So wide that tanh is a sign.
     found = float(pair("tanh", 1e12, 1e12, 0.9999999999))

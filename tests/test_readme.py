@@ -16,6 +16,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs_and_prints_what_it_shows():
     first, second = run_pages.examples(TEXT)
     assert first.shown is not None and run_pages.same(first.shown, first.run({}))

@@ -243,6 +243,7 @@ def test_the_text_of_large_results_is_bounded():
     assert len(Part(x=large)._repr_html_()) < 500
 
 
+@pytest.mark.slow
 def test_no_text_of_a_result_is_broken_or_without_numbers():
     net = neft.MLP(widths=(3, *(8,) * 29, 1), activation="relu", C_W=2.0)
     stats = neft.width.statistics(net, np.ones(3))
@@ -373,6 +374,7 @@ def test_pandas_itself_makes_the_frame():
     assert Part(x=np.array([1.0, np.nan])).to_pandas().x.isna().tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_estimates_are_counted_in_layers_and_can_be_copied(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", FakePandas())
     net = neft.MLP(widths=(3, 4, 1), activation="tanh")
@@ -525,6 +527,7 @@ def equal_or_refused(path, value):
     return other == value
 
 
+@pytest.mark.slow
 @settings(max_examples=300, **HERE)
 @given(draw=st.data())
 def test_a_damaged_archive_is_refused_or_harmless(tmp_path, archive, draw):

@@ -76,6 +76,7 @@ def test_logsumexp_is_that_of_the_functions():
     np.testing.assert_allclose(found.coefficients(), exact, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each())
 def test_coefficients_and_recurrence_agree_for_a_series_that_starts_at_0(name):
     act = activation(name)
@@ -88,6 +89,7 @@ def test_coefficients_and_recurrence_agree_for_a_series_that_starts_at_0(name):
         np.testing.assert_allclose(composed, by_recurrence, rtol=1e-11, atol=1e-13 * np.abs(by_recurrence).max())
 
 
+@pytest.mark.slow
 def test_a_users_own_activation_goes_by_its_coefficients():
     own = activation(lambda z: z / (1 + z**2), name="bump")
     found = Series.line(0.0, 0.5, order=9).apply(own).coefficients()
@@ -202,6 +204,7 @@ def test_what_has_no_series_gets_one_sentence(make, words):
         make(_line())
 
 
+@pytest.mark.slow
 def test_while_tracing_the_start_is_not_known():
     assert np.isfinite(jax.jit(lambda a: Series.line(a, 1.0, order=3).log().scaled)(2.0)).all()
     assert jax.vmap(lambda a: (1 / Series.line(a, 1.0, order=3)).sqrt().scaled)(jnp.ones(2)).shape == (2, 4)
@@ -245,6 +248,7 @@ def test_batches_of_different_rank_broadcast_from_the_right():
             np.testing.assert_allclose(found.scaled[:, row], alone.scaled, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_results_keep_the_precision_of_the_series():
     u = 1 + Series.line(jnp.float32(0), jnp.float32(1), order=2)
     assert {s.scaled.dtype for s in (2.0 / u, u + 1, np.ones(3) * u, u**-1)} == {np.dtype("f4")}
@@ -274,6 +278,7 @@ def test_whole_numbers_are_real_directions():
     np.testing.assert_array_equal(Series.of_powers([0, 0.5, 0.25], 3).coefficients(), [0, 1.5, 2.25])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", [900.0, pytest.param(-900.0, marks=pytest.mark.slow)])
 def test_logsumexp_far_from_0_does_not_overflow(top):
     starts, slopes = [top, top + 1, top - 2], [1.0, -2.0, 0.5]

@@ -118,6 +118,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment", [pytest.param(name, marks=pytest.mark.slow) if name == DROPPED else name for name in MOMENTS]
 )

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from neft import MLP, training
 
@@ -8,6 +9,7 @@ RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(12, 3)), RNG.normal(size=(12, 2)), RNG.normal(size=(4, 3))
 
 
+@pytest.mark.slow
 def test_regress_prints_what_python_gives_and_resumes(neft, tmp_path):
     np.savez(tmp_path / "a.npz", x_train=X, y_train=Y, x_test=NEW)
     line = ("regress", tmp_path / "a.npz", "--activation", "relu", "--ridge", "0.2", "--folder", tmp_path / "kept")

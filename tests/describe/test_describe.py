@@ -114,6 +114,7 @@ def test_averages_have_their_closed_forms(averaged):
     np.testing.assert_allclose(averaged.pair[0], arc_cosine, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_gauss_hermite_loses_tanh_at_large_variance(averaged):
     error = np.abs(averaged.hermite[1] / averaged.square[1] - 1)
     assert error[0] < 1e-12 and error[-1] > 1e-2

@@ -52,6 +52,7 @@ class Explicit:
         self.dd2 = np.einsum("maxy,nbxz,x,pcy,qdz->mnpqabcd", second, second, rate, v, v, optimize=True)
 
 
+@pytest.mark.slow
 def test_kernels_are_contractions_of_the_jacobian():
     params = draw(NET, jax.random.key(3), np.dtype(float)).params
     found = jax.jit(kernels, static_argnums=0)(NET, params, jnp.asarray(X))

@@ -14,7 +14,7 @@ from neft.gaussian import AccuracyWarning, Powers, expect, moment, pair
 CLOSED = [name for name in NAMES if closed_form(activation(name), 0)]
 
 
-@pytest.mark.parametrize("name", one_of_each(quick=["tanh", "gelu"]))
+@pytest.mark.parametrize("name", one_of_each(quick=["gelu"]))
 @pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_pairs_agree_with_50_digits(name, order):
     rows = [row for row in gold()["pairs"][name] if row["orders"] == [order, order]]

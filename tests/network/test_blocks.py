@@ -53,6 +53,7 @@ def test_outputs_are_those_of_the_equations():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each(list(NETWORKS), quick=list(NETWORKS)[:1]))
 def test_all_engines_agree(name):
     # Tiles, quadrature with moments of gaussian, and single pairs share no average but that of closed forms.

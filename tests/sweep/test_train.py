@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_sweep_holds_the_curves_of_every_seed(folder):
     status = sweep.status(folder)
     assert (status.done, status.failed) == (3, 1)
@@ -83,6 +84,7 @@ def test_seeds_in_rows_are_put_back_in_order():
         assert _many_seeds._unstacked(stacks, stacks).tolist() == list(range(count))
 
 
+@pytest.mark.slow
 def test_the_best_rate_is_that_of_the_validation_accuracy(folder):
     place, found = sweep.Folder.open(folder), sweep.summary(folder)
     read = {c.values["learning_rate"]: place.read(c) for c in place.configurations}

@@ -114,6 +114,7 @@ def test_the_dntk_is_that_of_brute_force(brute):
     assert np.abs(exact).max() > 0.01
 
 
+@pytest.mark.slow
 def test_both_ddntks_are_those_of_brute_force(brute):
     params, x, rates, J, H, third = brute
     v = J * rates[None, None, :]
@@ -145,6 +146,7 @@ def test_products_contract_the_tensors(brute):
     np.testing.assert_allclose(elsewhere, exact[0][:1], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_an_equinox_model_works_as_it_is():
     model = eqx.nn.MLP(2, 3, 4, 2, key=jax.random.key(0))
     f = lambda m, x: jax.vmap(m)(x)  # noqa: E731

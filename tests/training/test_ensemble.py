@@ -111,6 +111,7 @@ def test_gradient_flow_to_its_end_is_that_of_scipy(flow):
     assert flow.good.all()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_from_its_files(flow, monkeypatch, tmp_path):
     from neft.training import _ensemble
 

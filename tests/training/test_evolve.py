@@ -57,6 +57,7 @@ def test_each_order_of_flow_is_right_to_its_power_of_time(order):
     np.testing.assert_allclose(np.log2(long / short), [order + 1, order], atol=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_each_order_of_descent_is_right_to_its_power_of_the_step(order):
     _, h, trained = setting()

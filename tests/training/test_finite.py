@@ -244,6 +244,7 @@ def test_long_times_and_small_steps_have_their_limits():
     np.testing.assert_allclose(sum(nothing.cov_parts.values())[:, 0, :, 0], t["K1"])
 
 
+@pytest.mark.slow
 def test_training_inputs_end_on_their_targets_and_outputs_become_correlated(found):
     _, result = found
     np.testing.assert_allclose(result.train_mean, Y[:1], atol=1e-12)

@@ -188,6 +188,7 @@ def test_narrow_networks_lose_draws_and_say_so():
         _sample._warn_lost(1, np.array([True, True]), narrow)
 
 
+@pytest.mark.slow
 def test_older_files_still_load():
     found = training.sample_from_kernels(np.eye(3), np.eye(3), [0, 1], time=1.0, outputs=2, draws=2)
     record = found.to_dict()

@@ -83,6 +83,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation, loss, beta, nesterov", CASES)
 def test_each_order_is_right_to_its_power_of_the_step(activation, loss, beta, nesterov):
     # Outputs are missed by η^(order+1) and kernels by η^order: every coefficient of the expansion counts.

@@ -67,6 +67,7 @@ def test_equal_shares_are_equal_in_the_theorys_decomposition(name):
     assert before.max() > 1.5 * before.min()
 
 
+@pytest.mark.slow
 def test_biases_and_weights_have_one_half_of_each_share():
     net = equal_shares(MLP((3, 7, 5, 6, 2), "tanh", C_b=0.1, C_W=1.4), X)
     without = MLP(net.widths, net.activation, C_b=net.C_b, C_W=net.C_W, lambda_b=net.lambda_b, lambda_W=0.0)
@@ -136,6 +137,7 @@ def test_the_cut_off_is_where_a_deeper_network_has_it():
     assert wide.verdict == "fine" and advise("relu", 7, deep.width_needed - 2).verdict == "strained"
 
 
+@pytest.mark.slow
 def test_the_cut_off_of_very_wide_networks_is_extrapolated():
     found = advise("relu", depth=3, width=100_000)
     assert found.cutoff == pytest.approx(20_001, rel=2e-3)
@@ -177,6 +179,7 @@ def test_own_variances_are_taken():
     assert (found.C_b, found.C_W, found.kind, found.K_star) == (0.1, 2.0, "given", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "depth", "width"), [("tanh", 8, 64), ("gelu", 1, 64), ("relu", 3, 1)])
 def test_the_summary_is_two_sentences_with_the_numbers(name, depth, width):
     found = advise(name, depth=depth, width=width)

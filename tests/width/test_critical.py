@@ -151,6 +151,7 @@ def test_scaling_the_activation_scales_C_W():
     assert (larger.K_star, larger.C_b) == (pytest.approx(gelu.K_star), pytest.approx(gelu.C_b))
 
 
+@pytest.mark.slow
 def test_a_shifted_silu_has_two_points():
     # Under N(-1, 2) e^{z/2} turns the logistic function into an even one, so that K* = 2 exactly.
     found = critical(lambda z: jax.nn.silu(z - 1))
@@ -165,6 +166,7 @@ def test_a_point_that_needs_a_negative_C_b_is_none():
     assert found.universality == "none" and "C_b = -0.2625 < 0" in found.why
 
 
+@pytest.mark.slow
 def test_a_zero_that_attracts_comes_before_a_half_stable_point():
     found = critical(lambda z: jnp.tanh(z) + 0.3 * z**2)
     assert [point.universality for point in found.points] == ["K*=0", "half-stable"]

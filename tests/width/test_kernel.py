@@ -230,6 +230,7 @@ def _relu_exactly(p, q):
     return scale * cosine, Theta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relu", pytest.param("tanh", marks=pytest.mark.slow)])
 def test_blocks_do_not_change_values(name, monkeypatch):
     net, x = MLP((20, 5, 5, 1), name, C_b=0.1), _inputs().astype(np.float64)

@@ -25,6 +25,7 @@ def tanh():
     return statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", *_slow(("relu", "gelu", "elu(1)", "hard_tanh", "sin"))])
 def test_the_diagonal_is_that_of_one_input(name, tanh):
     net = MLP((3, 8, 6, 9, 2), name, **HYPER)

@@ -36,6 +36,7 @@ def test_a_linear_network_has_the_kernel_of_a_product_of_wishart_matrices():
         assert np.abs(getattr(stats, name)).max() < 1e-12 or name in ("S",)
 
 
+@pytest.mark.slow
 def test_critical_tanh_reaches_its_asymptotics():
     stats = statistics(MLP((3, *(16,) * 400), "tanh"), X)
     l = np.arange(1, 401)
@@ -43,6 +44,7 @@ def test_critical_tanh_reaches_its_asymptotics():
     assert (stats.V / stats.K**2 / l)[-1] == pytest.approx(2 / 3, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", "gelu", "hard_tanh"])
 def test_units_of_the_preactivation_and_of_the_rates(name):
     # λ → cλ multiplies every tensor by c to the number of rates in it.
@@ -108,6 +110,7 @@ def test_absent_tensors_raise_with_the_reason_and_are_null_in_a_file(tmp_path):
     assert {k for k, v in only.tensors.items() if v is not None} == {"K", "V", "K1"}
 
 
+@pytest.mark.slow
 def test_one_layer_is_gaussian_with_a_deterministic_ntk():
     stats = statistics(MLP((3, 2), "tanh", **HYPER), X)
     assert all(np.abs(values).max() == 0 for name, values in stats.tensors.items() if name not in ("K", "Theta"))

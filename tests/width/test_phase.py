@@ -108,6 +108,7 @@ def test_a_diagram_survives_a_file(tmp_path):
         assert isinstance(again, PhaseDiagram) and again == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_of_each(["tanh", "gelu", "quadratic", "elu"], quick=["tanh"]))
 def test_each_diagram_has_a_picture(name):
     axis = np.linspace(0, 4, 21)

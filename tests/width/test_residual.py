@@ -45,6 +45,7 @@ def distances(name):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if "one and two" in name else pytest.param(name, marks=pytest.mark.slow) for name in DRAWN]
 )
