@@ -3,7 +3,7 @@
 Each holds what the two sides of a block of pairs have by themselves at one activation of the network.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import numpy as np
@@ -28,6 +28,7 @@ class Part(NamedTuple):
     tilt: Any = None
 
 
+@runtime_checkable
 class Averager(Protocol):
     """The averages at one activation."""
 

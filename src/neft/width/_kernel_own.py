@@ -112,19 +112,22 @@ class _Closed:
 @jax.jit
 def _compiled(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
     # Nothing is lost by compiling it, and a NumPy call for each operation would take longer than small tiles.
-    met = []
+    engine = _Forms()
+    return segment.kernel(stage, engine), engine.met
 
-    class Engine:
-        @staticmethod
-        def pair(activation: Activation, stage: Stage) -> Means:
-            form = form_of(activation)
-            assert form is not None
-            one = Pair.one(stage.K1, jnp.sqrt(stage.K1))
-            square, slope = form.value(one), form.derivative(one)
-            met.append(Occurrence(activation, stage.K1, square))
-            return Means(square, square, square, slope, jnp.zeros_like(square))
 
-    return segment.kernel(stage, Engine()), met
+class _Forms(_Closed):
+    # Averages in closed form, which are remembered; that nothing else is asked for is known.
+    def __init__(self) -> None:
+        self.met: list[Occurrence] = []
+
+    def pair(self, activation: Activation, stage: Stage) -> Means:
+        form = form_of(activation)
+        assert form is not None
+        one = Pair.one(stage.K1, jnp.sqrt(stage.K1))
+        square, slope = form.value(one), form.derivative(one)
+        self.met.append(Occurrence(activation, stage.K1, square))
+        return Means(square, square, square, slope, jnp.zeros_like(square))
 
 
 class _Recorder:
