@@ -1,7 +1,7 @@
 """A convolution: the same weights at every position."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -48,10 +48,10 @@ class Conv(Block):
     def __init__(
         self,
         channels: int,
-        shape: int | Sequence[int],
+        shape: Any,
         *,
-        strides: int | Sequence[int] | None = None,
-        padding: Padding = "SAME",
+        strides: Any = None,
+        padding: Any = "SAME",
         C_b: Any = 0.0,
         C_W: Any = 1.0,
         lambda_b: Any = 1.0,

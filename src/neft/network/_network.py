@@ -177,11 +177,11 @@ class Network(eqx.Module):
         self.check_memory(dtype)
         return begun(self.blocks, key, self.input_shape, dtype)
 
-    def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*batch n_L"]:
+    def apply(self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray) -> Float[Array, "*rows n_L"]:
         """The outputs (…, n_L) for inputs of shape (…, n_0), or (…, H, W, C) where the network has positions."""
         return self._run(params, x)[-1]
 
-    def visited(self, params: Sequence[Any], x: Any, visit: Visit) -> Float[Array, "*batch n_L"]:
+    def visited(self, params: Sequence[Any], x: Any, visit: Visit) -> Float[Array, "*rows n_L"]:
         """The outputs, where `visit(block, params, x)` gives those of each block, in the order of the parameters."""
         return self._run(params, x, visit)[-1]
 
@@ -226,7 +226,7 @@ class Network(eqx.Module):
 
     def preactivations(
         self, params: Sequence[Any], x: Float[Array, "*batch n_0"] | np.ndarray
-    ) -> tuple[Float[Array, "*batch n_l"], ...]:
+    ) -> tuple[Float[Array, "..."], ...]:
         """The outputs of all blocks at the top that hold weights, for inputs of shape (…, n_0)."""
         return tuple(z for block, z in zip(self.blocks, self._run(params, x)) if block.weighs)
 

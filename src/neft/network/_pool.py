@@ -33,7 +33,7 @@ class AvgPool(Unweighted):
     shape: tuple[int, ...] = eqx.field(static=True)
     strides: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(self, shape: int | Sequence[int], *, strides: int | Sequence[int] | None = None) -> None:
+    def __init__(self, shape: Any, *, strides: Any = None) -> None:
         self.shape = sizes("shape", shape)
         self.strides = sizes("strides", strides, self.shape)
 

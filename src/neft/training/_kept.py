@@ -70,7 +70,7 @@ class Folder:
         """Nothing more will be written."""
         (self.path / _RESERVED).unlink(missing_ok=True)
 
-    def save(self, name: str, **arrays: np.ndarray) -> None:
+    def save(self, name: str, **arrays: Any) -> None:
         """Keep arrays under a name, whole or not at all."""
         self._release(sum(values.nbytes for values in arrays.values()))
         # What is there already stays until the note names its successor.

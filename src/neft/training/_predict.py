@@ -33,8 +33,8 @@ class Prediction(Result):
     training target is missed by the regression on all the others. The axis of several ridges stands in front.
     """
 
-    mean: Float[np.ndarray, "*times tests outputs"]
-    cov: Float[np.ndarray, "*times tests tests"] | None
+    mean: Float[np.ndarray, "*front tests outputs"]
+    cov: Float[np.ndarray, "*front tests tests"] | None
     time: Float[np.ndarray, "*times"] | None
     steps: Int[np.ndarray, "*times"] | None
     learning_rate: float | None
@@ -43,13 +43,13 @@ class Prediction(Result):
     momentum: float
     nesterov: bool
     batch: int | None
-    batch_cov: Float[np.ndarray, "*times tests outputs tests outputs"] | None
-    ridge: Float[np.ndarray, "*times"] | None
-    leave_one_out: Float[np.ndarray, "*times"] | None
+    batch_cov: Float[np.ndarray, "*front tests outputs tests outputs"] | None
+    ridge: Float[np.ndarray, "*ridges"] | None
+    leave_one_out: Float[np.ndarray, "*ridges"] | None
     made: Made
 
     @property
-    def std(self) -> Float[np.ndarray, "*times tests outputs"]:
+    def std(self) -> Float[np.ndarray, "*front tests outputs"]:
         """The standard deviation of each output over initializations and batches, in the shape of `mean`."""
         if self.cov is None:
             raise ValueError("std takes the covariance, but this prediction was made with covariance=False.")
