@@ -64,7 +64,7 @@ def ridge_response(
     diagonal = (v * v) @ gain[..., None]
     missed = np.mean((solved / diagonal) ** 2, axis=(-2, -1))
     rank = int(kept.reshape(-1, len(l)).all(0).sum())
-    return Response(A, rank, float(l[-1])), missed
+    return Response(A, rank, float(l[-1])), np.asarray(missed)
 
 
 def _solved(Theta_xA: np.ndarray, Theta_AA: np.ndarray, cutoff: float) -> np.ndarray | None:
