@@ -19,7 +19,6 @@ X, Y, NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(60, 2)), RNG.normal(size=
 def small_tiles(monkeypatch):
     """Tiles of 16 inputs, so that a few points are many tiles."""
     monkeypatch.setattr(_tiles, "TILE", 16)
-    monkeypatch.setattr(_tiles.cuts, "__defaults__", (16,))
 
 
 def positive(count, seed=1):

@@ -47,8 +47,9 @@ def in_threads(work: Callable[[Any], Any], items: Sequence[Any], label: str | No
                 one.cancel()
 
 
-def cuts(count: int, size: int = TILE) -> list[slice]:
+def cuts(count: int, size: int | None = None) -> list[slice]:
     """Blocks of `size` inputs, the last one shorter."""
+    size = size or TILE
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
