@@ -10,7 +10,8 @@ from helpers import one_of_each, one_sentence
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, activation
-from neft.network import Block, Nonlinearity, Stage, plain
+from neft.network import Block, Nonlinearity, Stage
+from neft.network.engine import plain
 from neft.width import AbsentTensor, kernel, pair_kernel, statistics
 
 X = np.array([[0.9, -0.4, 1.2], [0.3, 1.1, -0.8], [-0.5, 0.3, 0.8]])

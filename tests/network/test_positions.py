@@ -10,6 +10,7 @@ import pytest
 import neft
 from neft import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual
 from neft.cli._specification import read, text_of
+from neft.network.engine import perceptron
 
 
 def net_of_all():
@@ -113,7 +114,7 @@ def test_what_has_no_place_is_refused(inputs, blocks, words):
         (lambda: Conv(8, (3, 3), padding="same"), "padding is 'same'"),
         (lambda: AvgPool((2, 2, 2)), "shape is (2, 2, 2)"),
         (lambda: Residual("relu", Conv(8, 3), skip=Flatten()), "skip is Flatten()"),
-        (lambda: neft.network.perceptron(net_of_all(), "tensors"), "tensors are known only for dense blocks"),
+        (lambda: perceptron(net_of_all(), "tensors"), "tensors are known only for dense blocks"),
     ],
 )
 def test_bad_arguments_get_one_sentence(make, words):

@@ -13,7 +13,8 @@ from scipy.integrate import quad
 
 import neft
 from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm, width
-from neft.network import Block, Nonlinearity, repeated
+from neft.network import Block, Nonlinearity
+from neft.network.engine import repeated
 from neft.width import asymptotics, kernel, phase, statistics, susceptibilities
 from neft.width.results import BlockAdvice, Criticality
 

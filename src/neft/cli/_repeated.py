@@ -39,7 +39,7 @@ class Repeated:
 
         own = (_DEPTH, _WIDTH)
         if isinstance(block, Network):
-            from ..network import repeated
+            from ..network.engine import repeated
 
             step = repeated(block, self.dense)
             own = (2 + (block.depth - 2) // sum(part.weighs for part in step), block.widths[1])

@@ -48,7 +48,7 @@ def network(net: "neft.Network", *, draws: int = 0, key: "jax.Array | None" = No
     """
     import jax
 
-    from ..network import plain
+    from ..network.engine import plain
 
     draws = _check.integer("draws", draws, at_least=0)
     if draws == 1:

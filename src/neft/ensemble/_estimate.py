@@ -14,7 +14,8 @@ from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Network, plain
+from ..network import MLP, Network
+from ..network.engine import plain
 from ._deltas import deltas
 from ._differentials import Differentials, differentials
 from ._draw import draw

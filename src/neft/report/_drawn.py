@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._blocks import blocks
-from ..network import Network, plain
+from ..network import Network
+from ..network.engine import plain
 from ..tangent import mlp_ntk
 
 _BLOCK = 250

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..data import Dataset
-from ..network import MLP, Network, plain
+from ..network import MLP, Network
+from ..network.engine import plain
 from ..width import interpret, statistics
 from ..width.results import Interpretation, Statistics
 

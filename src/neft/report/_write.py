@@ -72,7 +72,7 @@ def write(
             from .. import MLP
 
             net = MLP(widths=(train.features, 128, 128, train.classes), activation="tanh")
-        from ..network import plain
+        from ..network.engine import plain
 
         chain = plain(net)
         subject = Subject(net=net if chain is None else chain, train=train, test=test, seed=seed)

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 from .._flat import network, per_leaf, rates_of, separate
 from .._promote import numeric
 from .._public import public
-from ..network import MLP, Network, plain
+from ..network import MLP, Network
+from ..network.engine import plain
 
 
 def layered(f: Any, rates: Any, params: Any) -> tuple[MLP, Any] | None:

@@ -10,7 +10,8 @@ from .. import _check, width
 from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
-from ..network import Network, plain
+from ..network import Network
+from ..network.engine import plain
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule

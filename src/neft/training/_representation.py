@@ -13,7 +13,8 @@ from .._precision import float64
 from .._progress import track
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, plain
+from ..network import Network
+from ..network.engine import plain
 from ..tangent import mlp_ntk
 from ._descend import by_flow
 from ._descend import drawn as parameters

@@ -9,7 +9,8 @@ from .._activation import Activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Means, Stage, passed, stream_width
+from ..network import Means, Stage
+from ..network.engine import passed, stream_width
 from ._critical import critical
 from ._origin import Origin, origin
 from ._step import Step

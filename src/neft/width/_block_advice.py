@@ -8,7 +8,8 @@ from jaxtyping import Float
 
 from .. import _check
 from .._result import Made, Result, result
-from ..network import Dense, Network, Variances, in_words, stream_width
+from ..network import Dense, Network
+from ..network.engine import Variances, in_words, stream_width
 from ._block_start import BlockStart, Kind, block_start
 from ._critical import CriticalPoint
 from ._deeper import reached, strength

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float
 from .. import _check
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Network, plain
+from ..network import Network
+from ..network.engine import plain
 from ._deeper import strength
 from ._statistics import NAMES, statistics
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from .. import _check
 from .._public import public
-from ..network import MLP, Network, perceptron
+from ..network import MLP, Network
+from ..network.engine import perceptron
 
 FRAMEWORKS = ("jax", "flax", "torch")
 

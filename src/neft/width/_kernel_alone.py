@@ -8,7 +8,8 @@ import numpy as np
 
 from .._activation import Activation
 from .._tilt import tilt_of
-from ..network import Layout, Means, Stage
+from ..network import Means, Stage
+from ..network.engine import Layout
 from ._kernel_own import Occurrence
 from ._kernel_tables import averages_at
 

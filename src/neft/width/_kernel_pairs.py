@@ -16,7 +16,8 @@ from .._promote import common_dtype, numeric
 from .._public import public
 from .._quadrature import PANELS, in_units, unit_rule
 from .._tilt import tilt_of
-from ..network import Means, Network, Stage, along
+from ..network import Means, Network, Stage
+from ..network.engine import along
 
 
 class Kernel(NamedTuple):

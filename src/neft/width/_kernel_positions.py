@@ -20,7 +20,8 @@ from .._guard import at_least_zero, root
 from .._progress import track
 from .._promote import library_of
 from .._tilt import tilt_of
-from ..network import Block, Layout, Network, Nonlinearity, Stage, facing
+from ..network import Block, Network, Nonlinearity, Stage
+from ..network.engine import Layout, facing
 from ._kernel_alone import NotYetError, Walk
 from ._kernel_engines import InOrder, Part, way_of
 from ._kernel_expansion import Expansion, expansion

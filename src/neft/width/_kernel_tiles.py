@@ -10,7 +10,8 @@ from jax import lax
 from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
-from ..network import Stage, along
+from ..network import Stage
+from ..network.engine import along
 from ._kernel_engines import InOrder, Part, Way
 
 _ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache

@@ -16,7 +16,8 @@ from .. import _check
 from .._activation import Activation
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Layer, Network, perceptron
+from ..network import MLP, Layer, Network
+from ..network.engine import perceptron
 
 Kind = Literal["standard", "ntk", "mup"]
 KINDS = ("standard", "ntk", "mup")

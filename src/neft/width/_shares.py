@@ -17,7 +17,8 @@ from .._activation import Activation
 from .._moments import Powers, pure_moments
 from .._precision import float64
 from .._public import public
-from ..network import MLP, Dense, Means, Network, Nonlinearity, Stage, perceptron
+from ..network import MLP, Dense, Means, Network, Nonlinearity, Stage
+from ..network.engine import perceptron
 from ._known import no_average, stepped
 
 

@@ -16,7 +16,8 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP, Network, plain
+from ..network import MLP, Network
+from ..network.engine import plain
 from . import _many_inputs
 from ._moments import averages
 from ._one_input import Tensors, first_layer, next_layer, present, through

@@ -8,7 +8,8 @@ import numpy as np
 from jax import jvp, lax
 
 from .._activation import Activation
-from ..network import Block, Means, Stage, Variances, passed
+from ..network import Block, Means, Stage
+from ..network.engine import Variances, passed
 from ._step_averages import Averaged, By
 
 _CHUNK = 256  # values in one call of a compiled program, so that there is one program for all numbers of them

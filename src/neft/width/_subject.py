@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from .. import _check
 from .._activation import Activation
 from .._activation import activation as _activation
-from ..network import Block, Network, in_words, only_activation, repeated
+from ..network import Block, Network
+from ..network.engine import in_words, only_activation, repeated
 from ._step import Step
 
 Repeated = str | Activation | Callable[[Any], Any] | Block | Sequence[Any] | Network

@@ -16,7 +16,8 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Block, Division, Linear, Network, Nonlinearity, OneMatrix, Segment, Stage, TwoMatrices
+from ..network import Block, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network.engine import Segment
 from ._functionals import Functionals, resolved, squares, terms_of
 from ._known import stepped
 from ._moments import averages, existence

@@ -1,0 +1,15 @@
+"""What the theories use of networks, and who designs a network does not: segments, positions, repeated blocks."""
+
+from ._chain import passed as passed
+from ._mlp import perceptron as perceptron
+from ._mlp import plain as plain
+from ._positions import diagonal as diagonal
+from ._positions import facing as facing
+from ._repeated import in_words as in_words
+from ._repeated import only_activation as only_activation
+from ._repeated import repeated as repeated
+from ._repeated import stream_width as stream_width
+from ._runs import Segment as Segment
+from ._runs import along as along
+from ._stage import Layout as Layout
+from ._variances import Variances as Variances
