@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import neft
 from neft import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual
 from neft.cli._specification import read, text_of
 from neft.network.engine import perceptron
