@@ -227,7 +227,7 @@ def test_the_whole_page_of_a_pre_norm_network(pages):
     assert "<h1>Residual RMSNorm gelu 784-8-8-8-8-10 on fashion-mnist (bundled subset)</h1>" in text
     train, test = report.examples(full=False, inputs=784)
     of = Subject(net=net, train=train, test=test, seed=1)
-    assert all(why(of).rstrip(".") in text for why in WHY)
+    assert all(why(of).rstrip(".") in text for why in WHY if why is not reasons.no_finite_width)
     headings = ("Through the blocks", "At order 1/width", "Phases", "Over random draws", "Predicted and trained")
     headings += ("After training, at this width", "Order by order", "Terms", "Along the line", "Early stopping")
     assert re.findall("<h3>(.*?)</h3>", text) == [*headings, "RNGD and its rivals"]
