@@ -70,7 +70,7 @@ def test_derivatives_in_k_agree_with_differences_for_every_kind_of_kink(name):
 
 @pytest.mark.slow
 def test_whole_numbers_flow_as_floating_ones():
-    ones = np.ones(3)
+    ones = jnp.ones(3)
     whole, real = (flow(activation("tanh"), q, ones[1:], Rates(0 * ones, ones, ones, ones)) for q in (2, 2.0))
     np.testing.assert_array_equal(whole.V, real.V)
     assert float(real.V[-1]) > 0

@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from pathlib import Path
 
 import jax
@@ -153,7 +152,7 @@ def test_hermite_coefficients_are_their_integrals(act):
 
 
 @pytest.mark.slow
-def test_a_hundred_blocks_take_fifty_milliseconds_and_no_compiler():
+def test_a_hundred_blocks_with_other_numbers_take_no_compiler():
     def net(skip, C_W, act):
         block = Residual(act, Dense(64, C_W=C_W, lambda_W=C_W), skip=skip)
         return Network(3, [Dense(64), *[block] * 100, act, Dense(1)])
@@ -166,11 +165,8 @@ def test_a_hundred_blocks_take_fifty_milliseconds_and_no_compiler():
                 compiled.append(event) if "backend_compile" in event else None
             )
         )
-        start = time.process_time()
         found = statistics(net(0.99, 0.021, act), X)
-        seconds = time.process_time() - start
         assert not compiled and found.V[-1] > 0
-        assert seconds < 5, seconds  # here with the optimizer off; benchmarks measure the time
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def outputs(step: Sequence[Block], n: int, q: float, first: Block, last: Block, 
 
 
 @jax.jit
-def _along(block: Block, layer: Tensors, r: float) -> tuple[Tensors, Tensors]:
+def _along(block: Block, layer: Tensors, r: Any) -> tuple[Tensors, Tensors]:
     def step(layer, _):
         whole = layer._replace(**dict.fromkeys("PQRSTU", jnp.zeros_like(layer.K)))
         new = next_block(block, whole, r, averages)[0]._replace(**dict.fromkeys("PQRSTU"))
