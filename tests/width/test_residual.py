@@ -192,4 +192,4 @@ def test_what_streams_do_not_know_is_named():
 @pytest.mark.slow
 def test_terms_that_are_left_out_are_warned_of():
     with pytest.warns(AccuracyWarning, match="Hermite expansion of a residual stream"):
-        statistics(Network(3, [Dense(8), *[one("hard_tanh", skip=1.0)] * 3, Dense(2)]), X)
+        statistics(Network(3, [Dense(8), *[one("hard_tanh", skip=1.0)] * 20, Dense(2)]), X)
