@@ -61,6 +61,13 @@ class Network:
     ] = None
     seed: Annotated[int, _network("--seed", "Seed of what is random (default 0).")] = 0
 
+    def sized(self, x: Any, y: Any) -> "Network":
+        """The options with the numbers of inputs and outputs of data (N, n_0) and (N, n_L), where they say nothing."""
+        if self.widths is not None or self.file is not None:
+            return self
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        return dataclasses.replace(self, inputs=self.inputs or x.shape[1], outputs=self.outputs or outputs)
+
     def build(self) -> "Specification":
         """The network that the options describe."""
         from .. import MLP

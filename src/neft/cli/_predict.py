@@ -1,6 +1,5 @@
 """`neft predict`: what trained networks give."""
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,21 +58,13 @@ def predict(
     _check.one_of("--loss", loss, ("square", "cross_entropy"))
 
     if data.endswith(".npz"):
-        if full is not None:
-            raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {data!r}.")
-        x_train, y_train, x_test = npz(data)
+        x_train, y_train, x_test = npz(data, full)
         if loss == "cross_entropy" and y_train.ndim == 1:
             y_train = _one_hot(y_train)
     else:
         x_train, y_train, x_test = _named(data, trains, tests, preprocess, full, square=loss == "square")
-    if network.widths is None and network.file is None:
-        network = dataclasses.replace(
-            network,
-            inputs=network.inputs or x_train.shape[1],
-            outputs=network.outputs or (1 if y_train.ndim == 1 else y_train.shape[1]),
-        )
     found = training.forecast(
-        network.build(),
+        network.sized(x_train, y_train).build(),
         x_train,
         y_train,
         x_test,
@@ -92,11 +83,14 @@ def predict(
     emit(found, output)
 
 
-def npz(path: str) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-    """x_train, y_train and x_test of a file."""
+def npz(path: str, full: bool | None) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    """x_train, y_train and x_test of a file, of which there is one size only."""
     import numpy as np
 
     from .. import _check
+
+    if full is not None:
+        raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {path!r}.")
 
     names = ("x_train", "y_train", "x_test")
     try:

@@ -1,6 +1,5 @@
 """`neft regress`: kernel regression on as many points as there are."""
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,19 +49,11 @@ def regress(
     from .. import training
 
     if data.endswith(".npz"):
-        if full is not None:
-            raise ValueError(f"--{'full' if full else 'subset'} goes with a named set, but DATA is {data!r}.")
-        (x, y, x_test), labels = npz(data), None
+        (x, y, x_test), labels = npz(data, full), None
     else:
         x, y, x_test, labels = _named(data, trains, tests, preprocess, full)
-    if network.widths is None and network.file is None:
-        network = dataclasses.replace(
-            network,
-            inputs=network.inputs or x.shape[1],
-            outputs=network.outputs or (1 if y.ndim == 1 else y.shape[1]),
-        )
     fit = training.regress(
-        network.build(), x, y, ridge=ridge, kernel=kernel, memory=memory, folder=folder, residual=tolerance
+        network.sized(x, y).build(), x, y, ridge=ridge, kernel=kernel, memory=memory, folder=folder, residual=tolerance
     )
     emit(fit.test(x_test, labels), output)
 
