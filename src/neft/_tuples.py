@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from ._accuracy import warn_missed
 from ._activation import Activation, derivative_of
 from ._blocks import blocks
+from ._given_pair import given_pairs, serves
 from ._moments import Powers
 from ._of_own import own_moments
 from ._periodic import few, product_average
@@ -41,19 +42,29 @@ _POINTS = 2**21  # points of the integrand that are held at once
 
 @float64
 def almost_everywhere(
-    act: Activation, patterns: Sequence[DerivativeOrders], K: np.ndarray, *, rtol: float, mean: np.ndarray | None = None
+    act: Activation,
+    patterns: Sequence[DerivativeOrders],
+    K: np.ndarray,
+    *,
+    rtol: float,
+    mean: np.ndarray | None = None,
+    first: int | None = None,
 ) -> tuple[np.ndarray, ...]:
     """What `gaussian.products` gives, for arguments known to be good, of derivatives of any order, deltas left out.
 
-    An activation with kinks may be given variables of nonzero mean, shape (N,).
+    An activation with kinks may be given variables of nonzero mean, shape (N,). With `first`, tuples of more than two
+    different inputs that are not among that many first ones need not be made; their entries mean nothing.
     """
     if mean is None and few(act.fourier, K):
         return tuple(product_average(act.fourier, pattern, K) for pattern in patterns)
     if mean is None and len(distinct := _distinct(K)[0]) < len(K):
         # The same variable twice is one variable.
         where = _distinct(K)[1]
-        found = almost_everywhere(act, patterns, K[np.ix_(distinct, distinct)], rtol=rtol)
+        first = None if first is None else int((distinct < first).sum())
+        found = almost_everywhere(act, patterns, K[np.ix_(distinct, distinct)], rtol=rtol, first=first)
         return tuple(array[np.ix_(*(where,) * array.ndim)] for array in found)
+    if mean is None and serves(act, patterns, len(K), rtol):
+        return given_pairs(act, patterns, K, rtol=rtol, first=first)
     # Refine on the hardest subsets alone, then do all of them once.
     samples = _hardest(K)
     levels = _levels(act, patterns, rtol)
@@ -85,8 +96,10 @@ def almost_everywhere(
 
 def _distinct(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # The first of each group of rows that are equal, and for each row its place among those.
-    _, first, where = np.unique(K, axis=0, return_index=True, return_inverse=True)
-    return first, where.ravel()
+    _, found, where = np.unique(K, axis=0, return_index=True, return_inverse=True)
+    # In the order in which they come.
+    order = np.argsort(found)
+    return found[order], np.argsort(order)[where.ravel()]
 
 
 def _hardest(K: np.ndarray) -> list[np.ndarray]:

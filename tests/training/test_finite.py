@@ -78,6 +78,7 @@ class Composite:
         w, Y = self.w, I + II + III
         second = [(w.d, sym(dH)), (w.dH, dH)]
         third = [(w.Y, sym(Y)), (w.Y0, Y), (w.Z, sym(I + II)), (w.I, I)]
+        third = [(None if phi is None else np.einsum("kdb,kmnr->dbmnr", w.G, phi), T) for phi, T in third]
         two, three = (
             sum(
                 np.einsum("db...,b...->d...", full(weight), self.project(T))

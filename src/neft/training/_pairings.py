@@ -26,19 +26,27 @@ class Correlators(NamedTuple):
     II: Four
 
 
+_TENSORS = {
+    "HH": (("A", "abcd"), ("B", "acbd"), ("B", "adbc")),
+    "zzH": (("D", "abcd"), ("F", "acbd"), ("F", "adbc")),
+    "dHz": (("Q", "abcd"), ("Q", "acbd"), ("P", "abcd")),
+    "I": (("R", "abcd"), ("R", "acdb"), ("R", "adbc")),
+    "II": (("S", "abcd"), ("T", "acbd"), ("U", "adbc")),
+}
+"""Of each correlator the tensors of its pairings, and their axes."""
+
+
+def correlator(tensors: Mapping[str, np.ndarray], name: str, *slots: slice) -> Four:
+    """A correlator from the tensors, whose axes follow their printed subscripts (B[1,3,2,4], U[1,4,2,3]).
+
+    `slots` are the samples that are wanted in each of the four slots: few of them take little memory.
+    """
+    return np.stack([np.einsum(f"{axes}->abcd", tensors[tensor])[slots] for tensor, axes in _TENSORS[name]])
+
+
 def correlators(tensors: Mapping[str, np.ndarray]) -> Correlators:
-    """The correlators from the tensors, whose axes follow their printed subscripts: B[1,3,2,4], U[1,4,2,3]."""
-
-    def slots(*parts: tuple[str, str]) -> np.ndarray:
-        return np.stack([np.einsum(f"{axes}->abcd", tensors[name]) for name, axes in parts])
-
-    return Correlators(
-        HH=slots(("A", "abcd"), ("B", "acbd"), ("B", "adbc")),
-        zzH=slots(("D", "abcd"), ("F", "acbd"), ("F", "adbc")),
-        dHz=slots(("Q", "abcd"), ("Q", "acbd"), ("P", "abcd")),
-        I=slots(("R", "abcd"), ("R", "acdb"), ("R", "adbc")),
-        II=slots(("S", "abcd"), ("T", "acbd"), ("U", "adbc")),
-    )
+    """All of them over all samples."""
+    return Correlators(*(correlator(tensors, name) for name in Correlators._fields))
 
 
 def permuted(X: Four, order: tuple[int, int, int, int]) -> Four:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ._pairings import Four, contract, correlators, permuted, projected
+from ._pairings import Four, contract, correlator, permuted, projected
 from ._weights import Moment, weights
 
 PARTS = ("initial outputs", "kernel fluctuations", "dNTK", "ddNTK")
@@ -40,9 +40,10 @@ def corrections(tensors: Mapping[str, np.ndarray], y: Float[np.ndarray, "A O"], 
     K, Theta, K1, Theta1 = (tensors[name] for name in ("K", "Theta", "K1", "Theta1"))
     train, O = y.shape
     w, l, v = weights(moment, Theta, train)
-    X = correlators(tensors)
-    eye = np.eye(O)
-    u, Pi = v[:train].T @ y, w.initial
+    eye, every, A = np.eye(O), slice(None), slice(train)
+    # Slots that are projected on eigenvectors are those of training samples.
+    vectors = v[A]
+    u, Pi = vectors.T @ y, w.initial
     Kmn, PK = v.T @ K @ v, Pi @ K @ v
     # E[ε_με_ν] over the initial outputs, axes (sample, output, sample, output).
     KY = np.einsum("mn,MN->mMnN", Kmn, eye) + np.einsum("mM,nN->mMnN", u, u)
@@ -54,22 +55,24 @@ def corrections(tensors: Mapping[str, np.ndarray], y: Float[np.ndarray, "A O"], 
     def corrected(X: Four, slots: str, *rest, out: str) -> np.ndarray:
         return contract(X, slots, *rest, out=out, outputs=O)
 
-    HH = projected(X.HH, None, v, v, v)
+    HH = projected(correlator(tensors, "HH", every, A, A, A), None, vectors, vectors, vectors)
     mean_kernel = np.einsum("dbm,bm,mB->dB", w.H1, Theta1 @ v, u)
     mean_kernel -= corrected(HH, "bmmn", w.HH, "dbmn", u, "nN", out="dB")
-    zzH = projected(X.zzH, None, v, None, v)
-    HxHw = projected(X.HH, None, v, None, v)
+    zzH = projected(correlator(tensors, "zzH", every, A, every, A), None, vectors, None, vectors)
+    HxHw = projected(correlator(tensors, "HH", every, A, every, A), None, vectors, None, vectors)
     half = -corrected(zzH, "emxm", Pi, "ie", w.H1, "jxm", out="iEjX")
     half -= np.einsum("im,jxm,xm,EX->iEjX", PK, w.H1, Theta1 @ v, eye)
     half += corrected(HH, "xmmn", PK, "in", eye, "JN", w.HH, "jxmn", out="iJjX")
     cov_kernel = _symmetric(half) + corrected(HxHw, "xmwn", w.H1, "ixm", w.H1, "jwn", KY, "mMnN", out="iXjW")
 
     mean_d, half_d = np.zeros_like(mean_kernel), np.zeros_like(half)
-    both = X.dHz + permuted(X.dHz, (1, 0, 2, 3))
-    for weight, tensor in ((w.d, both), (w.dH, X.dHz)):
+    dHz = correlator(tensors, "dHz", every, A, A, every)
+    both = dHz + permuted(correlator(tensors, "dHz", A, every, A, every), (1, 0, 2, 3))
+    for weight, tensor in ((w.d, both), (w.dH, dHz)):
         if weight is None:
             continue
-        whole, inner = projected(tensor, None, v, v, None), projected(tensor, None, v, v, v)
+        whole = projected(tensor, None, vectors, vectors, None)
+        inner = projected(whole[..., A], None, None, None, vectors)
         mean_d -= corrected(inner, "bmnm", weight, "dbmn", u, "nN", out="dB")
         mean_d -= corrected(inner, "bmnn", weight, "dbmn", u, "mM", out="dB")
         half_d += corrected(whole, "xmne", weight, "jxmn", Pi, "ie", KY, "mMnN", out="iEjX")
@@ -77,24 +80,27 @@ def corrections(tensors: Mapping[str, np.ndarray], y: Float[np.ndarray, "A O"], 
         half_d += corrected(inner, "xmnm", weight, "jxmn", PK, "in", eye, "IN", out="iIjX")
 
     mean_dd, half_dd = np.zeros_like(mean_kernel), np.zeros_like(half)
-    Y = X.I + X.II + permuted(X.II, (0, 2, 1, 3))
-    Z = X.I + X.II
+    I, J = (correlator(tensors, "I", *slots) for slots in ((every, A, A, A), (A, every, A, A)))
+    Z = I + correlator(tensors, "II", every, A, A, A)
+    Z_second = J + correlator(tensors, "II", A, every, A, A)
+    Y = Z + permuted(correlator(tensors, "II", every, A, A, A), (0, 2, 1, 3))
+    Y_second = Z_second + permuted(correlator(tensors, "II", A, A, every, A), (0, 2, 1, 3))
     terms = (
-        (w.Y, Y + permuted(Y, (1, 0, 2, 3))),
+        (w.Y, Y + permuted(Y_second, (1, 0, 2, 3))),
         (w.Y0, Y),
-        (w.Z, Z + permuted(Z, (1, 0, 2, 3))),
-        (w.I, X.I),
+        (w.Z, Z + permuted(Z_second, (1, 0, 2, 3))),
+        (w.I, I),
     )
     for weight, tensor in terms:
         if weight is None:
             continue
-        inner = projected(tensor, None, v, v, v)
-        mean_dd -= corrected(inner, "bmnr", weight, "dbmnr", cubic, "mMnNrR", out="dB")
+        inner = projected(tensor, None, vectors, vectors, vectors)
+        moved = corrected(inner, "bmnr", weight, "kmnr", cubic, "mMnNrR", out="kbB")
+        mean_dd -= np.einsum("kdb,kbB->dB", w.G, moved)
         for one, other in (("m", "nr"), ("n", "mr"), ("r", "mn")):
             pair = f"{other[0]}{other[0].upper()}{other[1]}{other[1].upper()}"
-            half_dd -= corrected(
-                inner, "xmnr", weight, "jxmnr", PK, f"i{one}", eye, f"I{one.upper()}", KY, pair, out="iIjX"
-            )
+            moved = corrected(inner, "xmnr", weight, "kmnr", KY, pair, out=f"kx{one}X{one.upper()}")
+            half_dd -= np.einsum(f"kjx,i{one},kx{one}XI->iIjX", w.G, PK, moved, optimize=True)
 
     zero = np.zeros_like(mean_kernel)
     initial = np.einsum("ij,IJ->iIjJ", Pi @ K1 @ Pi.T, eye)

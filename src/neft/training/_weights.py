@@ -28,17 +28,19 @@ class Weights(NamedTuple):
 
     c₁ = -H1 ΔH_bμ ε_μ, c₂ = +HH ΔH_bμ ΔH_μν ε_ν + (d (dH_bμν + dH_μbν) + dH dH_bμν) ε_με_ν
     - (Y (Y_bμνρ + Y_μbνρ) + Y0 Y_bμνρ + Z Z_bμνρ + I I_bμνρ) ε_με_νε_ρ; the last of each line are None for flow.
+    Those of three eigenvectors are large, and are given by κ: the weight is the sum over it with G_κdb.
     """
 
+    G: Float[np.ndarray, "kappa all all"]
     initial: Float[np.ndarray, "all all"]
     H1: Float[np.ndarray, "all all A"]
     HH: Float[np.ndarray, "all all A A"]
     d: Float[np.ndarray, "all all A A"]
-    Y: Float[np.ndarray, "all all A A A"]
+    Y: Float[np.ndarray, "kappa A A A"]
     dH: Float[np.ndarray, "all all A A"] | None
-    Y0: Float[np.ndarray, "all all A A A"] | None
-    Z: Float[np.ndarray, "all all A A A"] | None
-    I: Float[np.ndarray, "all all A A A"] | None
+    Y0: Float[np.ndarray, "kappa A A A"] | None
+    Z: Float[np.ndarray, "kappa A A A"] | None
+    I: Float[np.ndarray, "kappa A A A"] | None
 
 
 def nested(moment: Moment, *nodes: np.ndarray) -> np.ndarray:
@@ -96,14 +98,15 @@ def weights(moment: Moment, Theta: np.ndarray, train: int) -> tuple[Weights, np.
     initial = still if moment.over else np.tensordot(phi(rates), G, axes=1)
     r2, r3, rr = r[:, None], r[:, None, None], np.multiply.outer(r, r)[..., None]
     found = Weights(
+        G=G,
         initial=initial,
         H1=spread(1.0, phi(k1, l)),
         HH=spread(1.0, phi(k2, l2, l)),
         d=spread(r2, phi(k2, l2, two)),
-        Y=spread(r3 * rr, phi(k3, l3, two3, three)),
+        Y=r3 * rr * phi(k3, l3, two3, three),
         dH=spread(eta / 2, phi(k2, two)) if eta else None,
-        Y0=spread(eta / 2 * rr, phi(k3, two3, three)) if eta else None,
-        Z=spread(eta / 2 * r3, phi(k3, l3, three)) if eta else None,
-        I=spread(eta**2 / 6, phi(k3, three)) if eta else None,
+        Y0=eta / 2 * rr * phi(k3, two3, three) if eta else None,
+        Z=eta / 2 * r3 * phi(k3, l3, three) if eta else None,
+        I=eta**2 / 6 * phi(k3, three) if eta else None,
     )
     return found, l, v
