@@ -1,13 +1,13 @@
 """Averages over four correlated Gaussian variables, for all tuples of tens of inputs and smooth functions.
 
-Two of the four, z_p and z_q, are integrated over on a grid. Given them the other two are Gaussian, with means m that are
-linear in z_p and z_q, deviations s and a correlation ρ, and Mehler's series gives their average,
+Two of the four, z_p and z_q, are integrated over on a grid. Given them the other two are Gaussian, with means m that
+are linear in z_p and z_q, deviations s and a correlation ρ, and Mehler's series gives their average,
 
     ⟨f(z_r) g(z_s)⟩ = Σ_k ρ^k f_k(m_r, s_r) g_k(m_s, s_s),    f_k(m, s) = ⟨f(m + s x) He_k(x)⟩ / √k!,
 
-so that the sum over the grid is, for every k, one matrix product that serves all r and s (docs/theory/width, eqs. 76-77). p is
-the first input of a tuple, q the one that makes the series shortest: an input that stands twice, or nearly so, is in
-the pair, and what is left of it has no deviation.
+so that the sum over the grid is, for every k, one matrix product that serves all r and s (docs/theory/width, eqs. 76
+and 77). p is the first input of a tuple, q the one that makes the series shortest: an input that stands twice, or
+nearly so, is in the pair, and what is left of it has no deviation.
 """
 
 import itertools
@@ -134,7 +134,7 @@ def _terms(measure: float, rtol: float) -> int:
 
 
 def _disc(step: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """Half of the points of a square lattice around 0 within reach, and Gaussian weights; the other half is its image."""
+    """Half of the points of a square lattice around 0 within reach, and their weights; the other half is its image."""
     count = math.floor(reach / step)
     x = np.arange(-count, count + 1) * step
     a, b = (axis.ravel() for axis in np.meshgrid(x, x, indexing="ij"))
@@ -190,7 +190,7 @@ def _packed(mask: np.ndarray) -> np.ndarray:
 
 
 class _Table:
-    """f_k(m, s) of σ and its derivatives as series of Chebyshev polynomials in m and s, as long as the tolerance wants."""
+    """f_k(m, s) of σ and its derivatives as series of Chebyshev polynomials in m and s, as long as rtol wants them."""
 
     def __init__(
         self, act: Activation, orders: int, terms: int, reach: float, widest: float, rtol: float, dtype: np.dtype
