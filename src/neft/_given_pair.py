@@ -29,6 +29,7 @@ _STEPS = (0.42, 0.36, 0.31, 0.27, 0.235, 0.205, 0.18)
 _TERMS = 64  # of the series, at the most
 _SINGLE = 1e-6  # tolerance from which on products are made in float32
 _FINEST = 1e-7  # tolerance that is met
+_NODES = 192  # of the grid, held at once: what they need stays near the processor
 _FINE = 0.15  # step of the one-dimensional averages, in lengths
 _SMALLEST = 5  # inputs from which on this is worth its table
 
@@ -114,8 +115,7 @@ def _all(
             continue
         terms = min(_terms(float(_part(measure, job)[mask].max()), rtol), table.terms)
         found = _averages(patterns, table, K, job, nodes, weights, terms)
-        for pattern, result in zip(patterns, results):
-            _fill(result, pattern, job, mask, found)
+        _fill(results, patterns, job, mask, found)
     back = np.argsort(order)
     return tuple(result[np.ix_(back, back, back, back)] for result in results)
 
@@ -210,7 +210,7 @@ class _Table:
         in_m, in_s = 48, 12
         while True:
             self.series = self._fitted(in_m, in_s)
-            found = np.stack([self(np.array([m]), np.array([s]))[0, ..., 0] for m, s in zip(*places)])
+            found = self.values(self.at(places[1], self.terms), places[0][:, None])[..., 0]
             error = float((np.abs(found - truth) / size).max())
             if error <= rtol / 3 or in_m > 400:
                 break
@@ -242,19 +242,22 @@ class _Table:
         to_s[0] /= 2
         return np.einsum("am,bs,msok->boka", to_m, to_s, values, optimize=True)
 
-    def __call__(self, m: np.ndarray, s: np.ndarray, terms: int | None = None) -> np.ndarray:
-        """f_k at means m (variables, nodes) and at -m behind them: (variables, orders, terms, 2 nodes)."""
-        m = np.atleast_2d(m)
+    def at(self, s: np.ndarray, terms: int) -> np.ndarray:
+        """The series in m for deviations s: (variables, orders, terms, degrees)."""
         at_s = np.cos(np.arange(len(self.series)) * np.arccos(np.clip(2 * s / self.widest - 1, -1, 1))[:, None])
-        series = np.tensordot(at_s.astype(self.series.dtype), self.series[:, :, :terms], 1)
-        count, orders, terms, in_m = series.shape
+        return np.tensordot(at_s.astype(self.series.dtype), self.series[:, :, :terms], 1)
+
+    def values(self, series: np.ndarray, m: np.ndarray) -> np.ndarray:
+        """f_k at means m (variables, nodes) and at -m behind them: (variables, orders, terms, 2 nodes)."""
+        count, orders, terms, degrees = series.shape
         t = np.clip(m / self.reach, -1, 1).astype(series.dtype)
-        T = np.empty((in_m, *t.shape), dtype=series.dtype)
+        T = np.empty((degrees, *t.shape), dtype=series.dtype)
         T[0], T[1] = 1, t
-        for n in range(2, in_m):
-            np.multiply(T[n - 1], 2 * t, out=T[n])
+        t = 2 * t
+        for n in range(2, degrees):
+            np.multiply(T[n - 1], t, out=T[n])
             T[n] -= T[n - 2]
-        T, series = T.transpose(1, 0, 2), series.reshape(count, orders * terms, in_m)
+        T, series = T.transpose(1, 0, 2), series.reshape(count, orders * terms, degrees)
         # Polynomials of even and odd degree tell m from -m.
         even = np.ascontiguousarray(series[:, :, 0::2]) @ T[:, 0::2]
         odd = np.ascontiguousarray(series[:, :, 1::2]) @ T[:, 1::2]
@@ -282,41 +285,44 @@ def _averages(
     p, q, rows, columns = job
     on, rest = _remaining(K, p, q)
     s = np.sqrt(np.maximum(np.diag(rest), 0))
-    scale = np.maximum(np.outer(s, s), 1e-300)
-    rho = np.clip(rest / scale, -1, 1)[np.ix_(rows, columns)]
-    used = np.union1d(rows, columns)
-    means = on.T @ nodes
-    of_pair = table.derivatives(np.concatenate([means[[p, q]], -means[[p, q]]], axis=1))
-    G = table(means[used], s[used], terms)
-    for i, name in enumerate((p, q)):
-        if name in used:  # no deviation is left: only k = 0, and there the function itself
-            own = int(np.searchsorted(used, name))
-            G[own] = 0
-            G[own, :, 0] = of_pair[:, i]
-    G = G.transpose(1, 2, 0, 3)  # orders, terms, variables, nodes
-    left, right = (np.ascontiguousarray(G[:, :, np.searchsorted(used, chosen)]) for chosen in (rows, columns))
-    powers = rho[None] ** np.arange(terms)[:, None, None]
-    both = np.concatenate([weights, weights])
-    weighted = np.empty_like(left[0])
-    found: dict[Orders, np.ndarray] = {}
+    rho = np.clip(rest / np.maximum(np.outer(s, s), 1e-300), -1, 1)[np.ix_(rows, columns)]
     square = np.array_equal(rows, columns)
-    for a, b, c, d in sorted({tuple(order) for pattern in patterns for order in itertools.permutations(pattern)}):
-        if square and c < d:
-            continue
-        np.multiply(left[c], (both * of_pair[a, 0] * of_pair[b, 1]).astype(left.dtype), out=weighted)
-        products = np.matmul(weighted, right[d].transpose(0, 2, 1))
-        found[a, b, c, d] = np.einsum("krs,krs->rs", products, powers)
+    wanted = sorted({tuple(order) for pattern in patterns for order in itertools.permutations(pattern)})
+    wanted = [order for order in wanted if not square or order[2] >= order[3]]
+    sums = np.zeros((len(wanted), terms, len(rows), len(columns)), dtype=table.dtype)
+    of_pair, of_rows, of_columns = (table.at(s[i], k) for i, k in (([p, q], 1), (rows, terms), (columns, terms)))
+    weighted = np.empty((terms, len(rows), 2 * _NODES), dtype=table.dtype)
+    for start in range(0, nodes.shape[1], _NODES):
+        part = slice(start, start + _NODES)
+        m = on.T @ nodes[:, part]
+        pair = table.values(of_pair, m[[p, q]])[:, :, 0]
+        left = table.values(of_rows, m[rows]).transpose(1, 2, 0, 3)  # orders, terms, variables, nodes
+        right = left if square else table.values(of_columns, m[columns]).transpose(1, 2, 0, 3)
+        w = np.concatenate([weights[part], weights[part]]).astype(table.dtype)
+        buffer = weighted[..., : len(w)]
+        for total, (a, b, c, d) in zip(sums, wanted):
+            np.multiply(left[c], w * pair[0, a] * pair[1, b], out=buffer)
+            total += np.matmul(buffer, right[d].transpose(0, 2, 1))
+    powers = rho[None] ** np.arange(terms)[:, None, None]
+    found = {order: np.einsum("krs,krs->rs", total, powers) for order, total in zip(wanted, sums)}
     if square:
         found |= {(a, b, d, c): values.T for (a, b, c, d), values in found.items()}
     return found
 
 
-def _fill(result: np.ndarray, pattern: Orders, job: _Job, mask: np.ndarray, found: dict[Orders, np.ndarray]) -> None:
-    p, q, rows, columns = job
+def _fill(
+    results: Sequence[np.ndarray],
+    patterns: Sequence[Orders],
+    job: _Job,
+    mask: np.ndarray,
+    found: dict[Orders, np.ndarray],
+) -> None:
     r, s = np.nonzero(mask)
-    where = np.ravel_multi_index((rows[r], columns[s]), (len(result),) * 2)
+    chosen = {order: values[r, s] for order, values in found.items()}
+    N = len(results[0])
     for slots in itertools.permutations(range(4)):
-        values = found[pattern[slots[0]], pattern[slots[1]], pattern[slots[2]], pattern[slots[3]]][r, s]
-        strides = [result.shape[0] ** (3 - slot) for slot in slots]
-        place = p * strides[0] + q * strides[1] + where // len(result) * strides[2] + where % len(result) * strides[3]
-        result.reshape(-1)[place] = values
+        strides = [N ** (3 - slot) for slot in slots]
+        place = job.p * strides[0] + job.q * strides[1] + job.rows[r] * strides[2] + job.columns[s] * strides[3]
+        for pattern, result in zip(patterns, results):
+            a, b, c, d = (pattern[slot] for slot in slots)
+            result.reshape(-1)[place] = chosen[a, b, c, d]

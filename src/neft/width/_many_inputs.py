@@ -58,10 +58,17 @@ def first_layer(gram: Pair, block: Block, wanted: frozenset[str]) -> Tensors:
 
 
 def next_layer(
-    act: Activation, layer: Tensors, r: float, block: Block, wanted: frozenset[str], *, rtol: float
+    act: Activation,
+    layer: Tensors,
+    r: float,
+    block: Block,
+    wanted: frozenset[str],
+    *,
+    rtol: float,
+    first: int | None = None,
 ) -> Tensors:
-    """The tensors of layer l+1, those after the block, from those of layer l."""
-    mean = averages(act, layer.K, wanted, rtol=rtol)
+    """The tensors of layer l+1, those after the block, from those of layer l; `first` as in `almost_everywhere`."""
+    mean = averages(act, layer.K, wanted, rtol=rtol, first=first)
     linear, own, without = block.tensors(), mean.ss.diagonal(), "Theta" not in wanted
     assert isinstance(linear, Linear)
     means = Means(own[:, None], own[None, :], mean.ss, 0 * mean.ss if without else mean.dd)

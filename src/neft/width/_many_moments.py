@@ -49,7 +49,9 @@ class Averages(NamedTuple):
     eedd: Any = None
 
 
-def averages(act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float) -> Averages:
+def averages(
+    act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float, first: int | None = None
+) -> Averages:
     """The averages that the recursions of the wanted tensors ask for, at a covariance K with positive diagonal."""
     exists = existence(act)
     if exists == "no derivative" and "K1" in wanted:
@@ -62,7 +64,7 @@ def averages(act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: fl
     values |= {f"{name}4": tuple(found[order] for order in group) for name, group in fourth.items()}
     asked = {name: pattern for name, (pattern, users) in _FOURFOLD.items() if wanted & set(users)}
     if asked:
-        values |= zip(asked, almost_everywhere(act, list(asked.values()), K, rtol=rtol))
+        values |= zip(asked, almost_everywhere(act, list(asked.values()), K, rtol=rtol, first=first))
     # The deltas that those do not see.
     for name, kink in (("edds", 1), ("tddd", 2)):
         if name in asked and any(k.order == kink for k in act.kinks):

@@ -178,7 +178,7 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
     q = float(x @ x / net.widths[0])
     if not net.activation.named:
         return _of_own_function(net, q)
-    tensors = _compiled(net.activation)(jnp.asarray(q), jnp.asarray(_ratios(net)), net.stacked)
+    tensors = _compiled(net.activation)(jnp.asarray(q), jnp.asarray(ratios(net)), net.stacked)
     found = {name: None if value is None else np.asarray(value) for name, value in zip(NAMES, tensors)}
     check_flow(found)
     return found
@@ -186,7 +186,7 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
 
 def _of_own_function(net: MLP, q: float) -> dict[str, np.ndarray | None]:
     # A layer at a time, with averages that refine themselves: what the function needs is not known beforehand.
-    act, ratios = net.activation, [0.0, *_ratios(net)[1:]]
+    act, ratios = net.activation, [0.0, *ratios(net)[1:]]
     moments = functools.partial(own_moments, rtol=_OWN, what=f"an average of {act.name}")
     layers = [first_layer(act, np.asarray(q), net.dense[0])]
     for l in range(1, net.depth):
@@ -205,12 +205,11 @@ def _of_many_inputs(net: MLP, x: np.ndarray, asked: frozenset[str], rtol: float)
     # A repeated input is computed once: its tensors are those of the first.
     distinct, where = np.unique(x, axis=0, return_inverse=True)
     wanted = _many_inputs.closure(asked)
-    dense, ratios = net.dense, [0.0, *_ratios(net)[1:]]
+    dense, steps = net.dense, [0.0, *ratios(net)[1:]]
     layers = [_many_inputs.first_layer(distinct @ distinct.T / net.inputs, dense[0], wanted)]
     for l in range(1, net.depth):
-        for variance in np.diagonal(layers[-1].K):
-            _check_variance(l, float(variance), last=False)
-        layers.append(_many_inputs.next_layer(net.activation, layers[-1], ratios[l - 1], dense[l], wanted, rtol=rtol))
+        check_layer(l, np.diagonal(layers[-1].K))
+        layers.append(_many_inputs.next_layer(net.activation, layers[-1], steps[l - 1], dense[l], wanted, rtol=rtol))
     found = {}
     for name in asked:
         value = np.stack([getattr(layer, name) for layer in layers])
@@ -221,7 +220,8 @@ def _of_many_inputs(net: MLP, x: np.ndarray, asked: frozenset[str], rtol: float)
     return found
 
 
-def _ratios(net: MLP) -> np.ndarray:
+def ratios(net: MLP) -> np.ndarray:
+    """n_l / n_{l-1} of the hidden layers."""
     return np.array(net.widths[1:-1], float) / np.array(net.widths[:-2], float)
 
 
@@ -247,6 +247,12 @@ def check_flow(found: dict[str, np.ndarray | None]) -> None:
     for l, value in enumerate(K, start=1):
         _check_variance(l, float(value), last=l == len(K))
     _check_finite(found)
+
+
+def check_layer(l: int, variances: np.ndarray) -> None:
+    """Refuse a hidden layer whose K overflows or dies for one of several inputs."""
+    for variance in variances:
+        _check_variance(l, float(variance), last=False)
 
 
 def _check_variance(l: int, K: float, *, last: bool) -> None:
