@@ -33,9 +33,7 @@ def cluster(tmp_path):
     place, file = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"], tmp_path / "scheduler.json"
     common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     one = [*place, "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--local-directory", tmp_path]
-    started = [
-        subprocess.Popen([BIN / "dask", "scheduler", *place, "--port", "0", "--scheduler-file", file], **common)
-    ]
+    started = [subprocess.Popen([BIN / "dask", "scheduler", *place, "--port", "0", "--scheduler-file", file], **common)]
     try:
         started += [subprocess.Popen([BIN / "dask", "worker", *one], **common) for _ in range(2)]
         from distributed import Client
@@ -67,7 +65,8 @@ def test_a_cluster_gives_the_same_and_survives_a_lost_worker_and_a_lost_client(c
         import time; time.sleep(WAIT)
         return real(self, v)
     _spread.Spread.__call__ = slowly
-    fit = training.regress(net, x, y, ridge=0.05, residual=1e-9, scheduler={address!r}, folder={str(tmp_path / "kept")!r})
+    more = {{"scheduler": {address!r}, "folder": {str(tmp_path / "kept")!r}}}
+    fit = training.regress(net, x, y, ridge=0.05, residual=1e-9, **more)
     np.save({str(tmp_path / "found.npy")!r}, fit.coefficients)
     print(fit.way, int(fit.cost["products"]), flush=True)
     """
