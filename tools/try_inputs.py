@@ -633,6 +633,10 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "memory": "8GB",
             "folder": None,
             "residual": 1e-6,
+            "probes": None,
+            "scheduler": None,
+            "tls": None,
+            "timeout": 10.0,
         },
         "training.max_learning_rate": lambda: {
             "net": t()["net"],
@@ -835,7 +839,7 @@ COMMANDS = {
     ),
     "regress": (
         "--widths 784,4,10 --train 4 --test 2 --subset --ridge 0.1",
-        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance"],
+        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance", "--timeout"],
     ),
     "action": (
         "--hidden 0",

@@ -11,7 +11,7 @@ from ..describe.results import ActivationCard, AveragesCard, BlocksCard, DataCar
 from ..fisher.results import Curves, Geometry
 from ..models.results import Reading
 from ..sweep.results import Experiments, Headlines
-from ..training.results import Evolution, FinitePrediction, Forecast, Orders, Representation
+from ..training.results import Evolution, FinitePrediction, Forecast, LearningCurve, Orders, Representation
 from ..width.results import (
     Advice,
     BlockAdvice,
@@ -36,7 +36,7 @@ from ._network import after_blocks, layers, outputs
 from ._orders import orders
 from ._phase import critical, phase
 from ._sweep import experiments, headlines
-from ._training import forecast
+from ._training import forecast, learning_curve
 from ._width import flow, scores
 
 
@@ -76,6 +76,7 @@ draw.register(Reading, reading)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(Forecast, forecast)
+draw.register(LearningCurve, learning_curve)
 draw.register(FinitePrediction, contributions)
 draw.register(Evolution, evolution)
 draw.register(Representation, representation)
