@@ -602,6 +602,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "cutoff": 1e-10,
                 "ridge": None,
                 "covariance": True,
+                "rtol": None,
             }
         ),
         "training.predict_from_kernels": lambda: {
@@ -721,6 +722,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "dense": None,
             "tolerance": 0.001,
         },
+        "width.output_tensors": lambda: {"net": t()["net"], "x": t()["x"], "names": ["V"], "rtol": 1e-6, "first": 1},
         "width.statistics": lambda: {"net": t()["net"], "x": t()["x"][0], "only": None, "rtol": 1e-6},
         "width.susceptibilities": lambda: {"activation": _block(), "K": 1.0, "C_W": 1.0, "C_b": 0.0, "dense": None},
     }

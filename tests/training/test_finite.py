@@ -8,9 +8,9 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP
-from neft.training import ExpansionWarning, predict_from_tensors
+from neft.training import ExpansionWarning, _finite, predict, predict_from_tensors
 from neft.training._evolve import _descend, _flow
-from neft.training._finite import predict_finite
+from neft.training._finite import AFFORDABLE, predict_finite
 from neft.training._hierarchy import Hierarchy
 from neft.training._pairings import correlators, permuted
 from neft.training._response import PARTS, TENSORS, corrections
@@ -308,3 +308,37 @@ def test_bad_input_gets_one_clear_sentence():
         predict_from_tensors(t, Y, 0)
     with one_sentence("learning_rate is 90"):
         predict_from_tensors(t, Y, 8, steps=3, learning_rate=90.0)
+
+
+@pytest.mark.slow
+def test_what_is_affordable_is_a_thousandth_of_the_correction():
+    # Five inputs: accurately by nested integrals, and as tens of inputs are done.
+    x = np.random.default_rng(4).normal(size=(5, 3)) + 0.7
+    net, y = MLP((3, 32, 1), "gelu", C_b=0.1, C_W=1.5), np.array([1.0, -1.0, 0.5])
+    exact, found = (predict(net, x[:3], y, x[3:], order=1, rtol=rtol) for rtol in (1e-9, AFFORDABLE))
+    for one, other, infinite in (
+        (found.mean, exact.mean, exact.infinite_mean),
+        (found.cov[:, 0, :, 0], exact.cov[:, 0, :, 0], exact.infinite_cov),
+    ):
+        assert np.abs(one - other).max() < 1e-3 * np.abs(other - infinite).max()
+        assert np.abs(one - other).max() > 0
+
+
+@pytest.mark.slow
+def test_blocks_of_test_inputs_differ_in_what_is_between_them_alone(monkeypatch):
+    x = np.random.default_rng(5).normal(size=(6, 3))
+    net, y = MLP((3, 32, 2), "tanh", C_b=0.1), np.array([[1.0, 0.0], [-1.0, 0.5]])
+    whole = predict(net, x[:2], y, x[2:], time=[1.0, 4.0], order=1)
+    monkeypatch.setattr(_finite, "TOGETHER", 4)
+    monkeypatch.setattr(_finite, "LEAST", 2)
+    parts = predict(net, x[:2], y, x[2:], time=[1.0, 4.0], order=1)
+    assert (whole.blocks, parts.blocks) == (1, 2)
+    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-6)
+    np.testing.assert_allclose(parts.infinite_cov, whole.infinite_cov, atol=1e-10)
+    for cut in (slice(0, 2), slice(2, 4)):
+        np.testing.assert_allclose(parts.cov[:, cut, :, cut], whole.cov[:, cut, :, cut], atol=1e-6)
+    between = parts.cov[:, :2, :, 2:]
+    np.testing.assert_allclose(
+        between, np.einsum("tij,ab->tiajb", whole.infinite_cov[:, :2, 2:], np.eye(2)), atol=1e-10
+    )
+    assert np.abs(between - whole.cov[:, :2, :, 2:]).max() > 1e-4

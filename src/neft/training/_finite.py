@@ -1,5 +1,6 @@
 """What an ensemble of trained networks gives, with corrections of order 1/width (docs/theory/training, eqs. 29-30)."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import _check, width
+from .._blocks import blocks
 from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
@@ -15,13 +17,20 @@ from ..network.engine import plain
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
-from ._weights import Moment
+from ._weights import Moment, initial
 
 LARGE = 0.25
 """Expansion parameter beyond which a first correction is not to be trusted."""
 
 SINGULAR = 1e-10
 """Smallest eigenvalue of Θ over the training set, relative to the largest, that the expansion can be made with."""
+
+
+FEW, ACCURATE, AFFORDABLE = 12, 1e-7, 3e-5
+"""Tolerance of averages over four inputs: of up to 12 inputs, and of more, where it is 1e-3 of the corrections."""
+
+TOGETHER, LEAST = 60, 8
+"""Inputs whose tensors are held at once, and test inputs among them at the least."""
 
 
 class ExpansionWarning(UserWarning):
@@ -38,7 +47,8 @@ class FinitePrediction(Result):
     origin: initial outputs (K₁), kernel fluctuations (Θ₁, A, B, D, F), dNTK (P, Q) and ddNTK (R, S, T, U).
     `expansion` is what the series goes by: the size of E[ΔHΘ⁻¹ΔHΘ⁻¹], about A/(n l²) for the smallest eigenvalue l of
     Θ over the training set, or the largest of those parts in units of the outputs' and targets' size, whichever is
-    larger. `width` is n, that of the last hidden layer.
+    larger. `width` is n, that of the last hidden layer. Many test inputs are taken in that many `blocks`; between
+    inputs of different blocks `cov` is that of infinite width, and the corrections there are not made.
     """
 
     mean: Float[np.ndarray, "*times tests outputs"]
@@ -55,6 +65,7 @@ class FinitePrediction(Result):
     steps: Int[np.ndarray, "*times"] | None
     learning_rate: float | None
     made: Made
+    blocks: int = 1
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
@@ -76,8 +87,13 @@ def _variances(cov: np.ndarray) -> np.ndarray:
     return np.einsum("...iaia->...ia", cov)
 
 
-def output_tensors(net: Network, x: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The named tensors of the output layer over the inputs, for networks and activations that have all of them."""
+def output_tensors(
+    net: Network, x: np.ndarray, names: Sequence[str], *, rtol: float | None = None, first: int | None = None
+) -> dict[str, np.ndarray]:
+    """The named tensors of the output layer over the inputs, for networks and activations that have all of them.
+
+    With `first`, only entries with at most two different inputs that are not among that many first ones.
+    """
     chain = plain(net)
     if chain is None:
         raise ValueError(f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}.")
@@ -87,8 +103,9 @@ def output_tensors(net: Network, x: np.ndarray, names: Sequence[str]) -> dict[st
             f"activation is {chain.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
             f"derivative {kinks[0].order} of the activation jumps."
         )
-    stats = width.statistics(chain, x)
-    return {name: np.asarray(getattr(stats, name))[-1] for name in names}
+    if rtol is None:
+        rtol = ACCURATE if len(x) <= FEW else AFFORDABLE
+    return width.output_tensors(chain, x, names, rtol=rtol, first=first)
 
 
 def predict_finite(
@@ -100,6 +117,7 @@ def predict_finite(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
+    rtol: float | None = None,
 ) -> FinitePrediction:
     """Mean and covariance of networks trained on L = ½Σ(z-y)², to order 1/width: `predict` with order=1.
 
@@ -120,10 +138,57 @@ def predict_finite(
     y_train = targets(y_train, len(x_train), net.widths[-1])
     x_test = None if x_test is None else inputs(net, "x_test", x_test)
     plan = schedule(time, steps, learning_rate)
-    x = x_train if x_test is None else np.concatenate([x_train, x_test])
-    tensors = output_tensors(net, x, TENSORS)
-    specification = {"net": net.to_dict(), "x_train": x_train, "y_train": y_train, "x_test": x_test}
-    return _predicted(tensors, y_train, net.widths[-2], plan, "neft.training.predict", specification)
+    train, n = len(x_train), net.widths[-2]
+    made = Made.by(
+        "neft.training.predict",
+        specification={"net": net.to_dict(), "x_train": x_train, "y_train": y_train, "x_test": x_test} | plan.to_dict(),
+        tolerances={} if rtol is None else {"rtol": rtol},
+    )
+
+    def found(x: np.ndarray) -> FinitePrediction:
+        tensors = output_tensors(net, x, TENSORS, rtol=rtol, first=train)
+        return _predicted(tensors, y_train, n, plan, made)
+
+    if x_test is None:
+        prediction = found(x_train)
+    else:
+        size = max(LEAST, TOGETHER - train)
+        cuts = list(blocks(len(x_test), size, label="test inputs" if len(x_test) > size else None))
+        parts = [found(np.concatenate([x_train, x_test[cut]])) for cut in cuts]
+        prediction = parts[0] if len(parts) == 1 else _joined(net, x_train, x_test, plan, cuts, parts)
+    _warn_of(prediction)
+    return prediction
+
+
+def _joined(
+    net: Network, x_train: np.ndarray, x_test: np.ndarray, plan: Schedule, cuts: list[slice], parts: list
+) -> FinitePrediction:
+    """One prediction of all blocks of test inputs, with infinite width's covariance between different blocks."""
+    train, O = len(x_train), net.widths[-1]
+    kernel = width.kernel(net, np.concatenate([x_train, x_test]), dtype="float64")
+    Pi = np.stack([initial(moment, kernel.Theta, train)[train:] for moment in _moments(plan)])
+    infinite = (Pi @ kernel.K @ Pi.mT).reshape(*plan.shape, len(x_test), len(x_test))
+    cov = np.einsum("...ij,IJ->...iIjJ", infinite, np.eye(O))
+    cov_parts = {name: np.zeros_like(cov) for name in PARTS}
+    for cut, part in zip(cuts, parts):
+        cov[..., cut, :, cut, :] = part.cov
+        for name in PARTS:
+            cov_parts[name][..., cut, :, cut, :] = part.cov_parts[name]
+
+    def joined(values: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate(values, axis=-2)
+
+    return dataclasses.replace(
+        parts[0],
+        mean=joined([part.mean for part in parts]),
+        cov=cov,
+        infinite_mean=joined([part.infinite_mean for part in parts]),
+        infinite_cov=infinite,
+        mean_parts={name: joined([part.mean_parts[name] for part in parts]) for name in PARTS},
+        cov_parts=cov_parts,
+        expansion=max(part.expansion for part in parts),
+        blocks=len(parts),
+    )
 
 
 @public
@@ -163,12 +228,16 @@ def predict_from_tensors(
     shapes = {name: (count,) * (2 if name in ("K", "Theta", "K1", "Theta1") else 4) for name in TENSORS}
     arrays = {name: _check.array(name, tensors[name], shape=shapes[name]) for name in TENSORS}
     n = _check.integer("width", width, at_least=1)
-    specification = {"y_train": y_train, "width": n}
-    return _predicted(arrays, y_train, n, plan, "neft.training.predict_from_tensors", specification)
+    specification = {"y_train": y_train, "width": n} | plan.to_dict()
+    prediction = _predicted(
+        arrays, y_train, n, plan, Made.by("neft.training.predict_from_tensors", specification=specification)
+    )
+    _warn_of(prediction)
+    return prediction
 
 
 def _predicted(
-    tensors: Mapping[str, np.ndarray], y: np.ndarray, n: int, plan: Schedule, function: str, specification: dict
+    tensors: Mapping[str, np.ndarray], y: np.ndarray, n: int, plan: Schedule, made: Made
 ) -> FinitePrediction:
     train = len(y)
     eigenvalues = np.linalg.eigvalsh(tensors["Theta"][:train, :train])
@@ -180,12 +249,6 @@ def _predicted(
     plan.check_stable(float(eigenvalues[-1]))
     found = [corrections(tensors, y, moment) for moment in _moments(plan)]
     expansion = max(found[0].expansion, *(_relative_size(one, tensors["K"], y) for one in found)) / n
-    if expansion > LARGE:
-        message = (
-            f"the expansion parameter is {expansion:.2g} at width {n}, so corrections of order 1/width are not to be "
-            f"trusted: it should be below {LARGE}, which needs width {int(np.ceil(expansion / LARGE * n))}."
-        )
-        warn(message, ExpansionWarning)
 
     def gathered(get: Any) -> np.ndarray:
         values = np.stack([get(one) for one in found])
@@ -215,8 +278,19 @@ def _predicted(
         time=plan.time,
         steps=plan.steps,
         learning_rate=plan.learning_rate,
-        made=Made.by(function, specification=specification | plan.to_dict()),
+        blocks=1,
+        made=made,
     )
+
+
+def _warn_of(prediction: FinitePrediction) -> None:
+    expansion, n = prediction.expansion, prediction.width
+    if expansion > LARGE:
+        message = (
+            f"the expansion parameter is {expansion:.2g} at width {n}, so corrections of order 1/width are not to be "
+            f"trusted: it should be below {LARGE}, which needs width {int(np.ceil(expansion / LARGE * n))}."
+        )
+        warn(message, ExpansionWarning)
 
 
 def _relative_size(found: Corrections, K: np.ndarray, y: np.ndarray) -> float:

@@ -67,20 +67,31 @@ def nested(moment: Moment, *nodes: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.matrix_power(np.eye(k + 1) - moment.eta * matrix, moment.steps)[..., 0, k])
 
 
-def weights(moment: Moment, Theta: np.ndarray, train: int) -> tuple[Weights, np.ndarray, np.ndarray]:
-    """The weights for Θ over all samples, the first `train` of them trained on, and l and v (all, A) of Θ_AA."""
+def initial(moment: Moment, Theta: np.ndarray, train: int) -> Float[np.ndarray, "all all"]:
+    """What is left of z(0) in each output, the first `train` samples being trained on."""
+    return _kept(moment, *_spread(moment, Theta, train)[:2])
+
+
+def _spread(moment: Moment, Theta: np.ndarray, train: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    # A perturbation of output b at time s moves output d at time t by Σ_κ G[κ,d,b] e^{-l_κ(t-s)}, l_0 = 0.
     A, N = train, len(Theta)
     l, vectors = np.linalg.eigh(Theta[:A, :A])
     v = np.zeros((N, A))
     v[:A] = vectors
-    # A perturbation of output b at time s moves output d at time t by Σ_κ G[κ,d,b] e^{-l_κ(t-s)}, l_0 = 0.
     towards = Theta[:, :A] @ vectors / l
     still = np.eye(N) - towards @ v.T
     if moment.over:
-        G, rates = still[None], np.zeros(1)
-    else:
-        G = np.concatenate([still[None], np.einsum("dk,bk->kdb", towards, v)])
-        rates = np.concatenate([[0.0], l])
+        return still[None], np.zeros(1), l, v
+    return np.concatenate([still[None], np.einsum("dk,bk->kdb", towards, v)]), np.concatenate([[0.0], l]), l, v
+
+
+def _kept(moment: Moment, G: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    return G[0] if moment.over else np.tensordot(nested(moment, rates), G, axes=1)
+
+
+def weights(moment: Moment, Theta: np.ndarray, train: int) -> tuple[Weights, np.ndarray, np.ndarray]:
+    """The weights for Θ over all samples, the first `train` of them trained on, and l and v (all, A) of Θ_AA."""
+    G, rates, l, v = _spread(moment, Theta, train)
     eta = moment.eta
     r = 1 - eta * l
     # (1-η m_μν) = (1-ηl_μ)(1-ηl_ν): the rate at which a product of residuals decays.
@@ -95,11 +106,10 @@ def weights(moment: Moment, Theta: np.ndarray, train: int) -> tuple[Weights, np.
     def phi(*nodes: np.ndarray) -> np.ndarray:
         return nested(moment, *nodes)
 
-    initial = still if moment.over else np.tensordot(phi(rates), G, axes=1)
     r2, r3, rr = r[:, None], r[:, None, None], np.multiply.outer(r, r)[..., None]
     found = Weights(
         G=G,
-        initial=initial,
+        initial=_kept(moment, G, rates),
         H1=spread(1.0, phi(k1, l)),
         HH=spread(1.0, phi(k2, l2, l)),
         d=spread(r2, phi(k2, l2, two)),

@@ -13,6 +13,7 @@ from ._kernel import kernel as kernel
 from ._kernel_pairs import pair_kernel as pair_kernel
 from ._one_input import Rates as Rates
 from ._one_input import flow as flow
+from ._output import output_tensors as output_tensors
 from ._parameterization import parameterize as parameterize
 from ._phase import phase as phase
 from ._shares import equal_shares as equal_shares

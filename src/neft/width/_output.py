@@ -1,16 +1,18 @@
-"""The tensors of the output layer alone, over tens of inputs: what trained networks need (docs/theory/width, eqs. 45-64)."""
+"""The tensors of the output layer alone, over tens of inputs, as trained networks need them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from .. import _check
 from .._precision import float64
 from .._public import public
-from ..network import MLP
+from ..network import Network
+from ..network.engine import plain
 from . import _many_inputs
-from ._statistics import check_layer, ratios
+from ._one_input import present
+from ._statistics import check_layer, named, ratios, statistics
 
 MOST = 80
 """Different inputs: 80⁴ numbers are 330 MB, and some thirty such arrays are held at once."""
@@ -19,11 +21,12 @@ MOST = 80
 @public
 @float64
 def output_tensors(
-    net: MLP, x: Float[np.ndarray, "N n_0"], names: Sequence[str], *, rtol: float = 1e-7, first: int | None = None
+    net: Network, x: Any, names: Sequence[str], *, rtol: float = 1e-7, first: int | None = None
 ) -> dict[str, np.ndarray]:
     """The named tensors of the output layer over several inputs, pairs (N, N) and others (N, N, N, N), in float64.
 
-    They are the last entries of what `statistics` gives, but no other layer is kept, so that memory is for tens of inputs.
+    They are the last entries of what `statistics` gives (docs/theory/width, eqs. 45-64). No other layer is kept, which
+    leaves memory for tens of inputs.
 
     Args:
         net: the specification.
@@ -39,26 +42,35 @@ def output_tensors(
     >>> output_tensors(net, np.eye(2), ["V"])["V"].shape
     (2, 2, 2, 2)
     """
+    net.refuse_positions("output_tensors")
     x = _check.array("x", x, ndim=2)
+    if x.shape[1] != net.inputs or not len(x):
+        raise ValueError(f"x has shape {x.shape}, but must be (N, {net.inputs}) for several inputs.")
+    asked, rtol = named("names", names), _check.real("rtol", rtol, above=0.0)
+    first = None if first is None else _check.integer("first", first, at_least=1)
+    chain = plain(net)
+    if chain is None or not asked <= set(present(chain.activation)):
+        stats = statistics(net, x, only=tuple(asked), rtol=rtol)
+        return {name: np.asarray(getattr(stats, name))[-1] for name in asked}
     distinct, found, where = np.unique(x, axis=0, return_index=True, return_inverse=True)
     # In the order in which they come, so that the first ones stay first.
     order = np.argsort(found)
     distinct, where = distinct[order], np.argsort(order)[where.ravel()]
     if len(distinct) > MOST:
+        size = len(distinct) ** 4 * 8 / 2**30
         raise ValueError(
-            f"x holds {len(distinct)} different inputs, whose tensors take {len(distinct) ** 4 * 8 / 2**30:.1f} GiB each, "
-            f"but at most {MOST} are taken at once."
+            f"x holds {len(distinct)} different inputs, whose tensors take {size:.1f} GiB each, but at most {MOST} are "
+            "taken at once."
         )
-    if first is not None:
-        first = int((np.sort(found) < _check.integer("first", first, at_least=1)).sum())
-    wanted = _many_inputs.closure(frozenset(names))
-    layer = _many_inputs.first_layer(distinct @ distinct.T / net.inputs, net.dense[0], wanted)
-    for l, r in zip(range(1, net.depth), [0.0, *ratios(net)[1:]]):
+    first = None if first is None else int((found < first).sum())
+    wanted = _many_inputs.closure(asked)
+    layer = _many_inputs.first_layer(distinct @ distinct.T / chain.inputs, chain.dense[0], wanted)
+    for l, r in zip(range(1, chain.depth), [0.0, *ratios(chain)[1:]]):
         check_layer(l, np.diagonal(layer.K))
-        layer = _many_inputs.next_layer(net.activation, layer, r, net.dense[l], wanted, rtol=rtol, first=first)
+        layer = _many_inputs.next_layer(chain.activation, layer, r, chain.dense[l], wanted, rtol=rtol, first=first)
     repeated = len(distinct) < len(x)
     tensors = {}
-    for name in names:
+    for name in asked:
         value = getattr(layer, name)
         tensors[name] = value[np.ix_(*(where,) * value.ndim)] if repeated else value
     return tensors

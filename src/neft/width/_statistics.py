@@ -102,7 +102,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
         raise ValueError(
             f"x has shape {x.shape}, but must be ({net.inputs},) for one input or (N, {net.inputs}) for several."
         )
-    asked = _asked(only)
+    asked = named("only", only)
     _check.real("rtol", rtol, above=0.0)
     chain = plain(net)
     if chain is None:
@@ -162,15 +162,16 @@ def _refuse_too_many(count: int) -> None:
         )
 
 
-def _asked(only: Any) -> frozenset[str]:
-    if only is None:
+def named(argument: str, names: Any) -> frozenset[str]:
+    """Names of tensors, all by default."""
+    if names is None:
         return frozenset(NAMES)
-    names = (only,) if isinstance(only, str) else tuple(only)
+    names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if not isinstance(name, str) or name not in NAMES:
-            raise ValueError(f"only holds {_check.brief(name)}, but must hold names out of {', '.join(NAMES)}.")
+            raise ValueError(f"{argument} holds {_check.brief(name)}, but must hold names out of {', '.join(NAMES)}.")
     if not names:
-        raise ValueError(f"only is empty, but must hold names out of {', '.join(NAMES)}.")
+        raise ValueError(f"{argument} is empty, but must hold names out of {', '.join(NAMES)}.")
     return frozenset(names)
 
 
@@ -186,13 +187,13 @@ def _of_one_input(net: MLP, x: np.ndarray) -> dict[str, np.ndarray | None]:
 
 def _of_own_function(net: MLP, q: float) -> dict[str, np.ndarray | None]:
     # A layer at a time, with averages that refine themselves: what the function needs is not known beforehand.
-    act, ratios = net.activation, [0.0, *ratios(net)[1:]]
+    act, steps = net.activation, [0.0, *ratios(net)[1:]]
     moments = functools.partial(own_moments, rtol=_OWN, what=f"an average of {act.name}")
     layers = [first_layer(act, np.asarray(q), net.dense[0])]
     for l in range(1, net.depth):
         _check_variance(l, float(layers[-1].K), last=False)
         mean = averages(act, layers[-1].K, moments)
-        layers.append(next_layer(act, layers[-1], ratios[l - 1], net.dense[l], mean))
+        layers.append(next_layer(act, layers[-1], steps[l - 1], net.dense[l], mean))
     found = {
         name: None if getattr(layers[0], name) is None else np.array([float(getattr(one, name)) for one in layers])
         for name in NAMES
