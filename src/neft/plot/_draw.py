@@ -9,6 +9,7 @@ from ..action.results import Analysis, Convergence, Elements, Expansion, Fit, Si
 from ..claims.results import Ledger
 from ..describe.results import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 from ..fisher.results import Curves, Geometry
+from ..models.results import Reading
 from ..sweep.results import Experiments, Headlines
 from ..training.results import Evolution, FinitePrediction, Forecast, LearningCurve, Orders, Representation
 from ..width.results import (
@@ -30,6 +31,7 @@ from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
 from ._ledger import ledger
+from ._models import reading
 from ._network import after_blocks, layers, outputs
 from ._orders import orders
 from ._phase import critical, phase
@@ -70,6 +72,7 @@ draw.register(Criticality, critical)
 draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
 draw.register(BlockAdvice, block_advice)
+draw.register(Reading, reading)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(Forecast, forecast)
