@@ -150,7 +150,11 @@ def _jobs(N: int, first: int) -> list[_Job]:
     jobs += [_Job(p, q, np.arange(p, N), np.arange(p, N)) for p, q in itertools.combinations(range(first), 2)]
     # Beside an input that is not among the first there is at most one other such.
     others = np.arange(first, N)
-    jobs += [_Job(p, q, np.append(np.arange(p, first), q), np.append(p, others)) for p in range(first) for q in others]
+    jobs += [
+        _Job(p, q, np.append(np.arange(p, first), q), np.append(p, others))
+        for p in range(first)
+        for q in range(first, N)
+    ]
     jobs += [_Job(p, q, np.array([p, q]), np.array([p, q])) for p, q in itertools.combinations(range(first, N), 2)]
     return jobs
 
