@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._result import load as load
     from ._series import Series as Series
     from .network import MLP as MLP
+    from .network import Attention as Attention
     from .network import AvgPool as AvgPool
     from .network import BatchNorm as BatchNorm
     from .network import Conv as Conv
@@ -54,6 +55,7 @@ _WHERE = {
     "MLP": ".network",
     "Dense": ".network",
     "Conv": ".network",
+    "Attention": ".network",
     "AvgPool": ".network",
     "GlobalAvgPool": ".network",
     "Flatten": ".network",
