@@ -1,7 +1,7 @@
 """Which kernel tells clothes apart: perceptrons, residual ones, convolutions and pools on the bundled Fashion-MNIST.
 
     python tools/classify_images.py FOLDER choose     settings by cross-validation on 1,000 training images, 28×28
-    python tools/classify_images.py FOLDER all        the chosen ones on 6,000 + 1,000 images, 28×28; or on --train fewer
+    python tools/classify_images.py FOLDER all        the chosen ones on 6,000 + 1,000 images, 28×28, or --train fewer
     python tools/classify_images.py FOLDER small      four kinds on 400 + 500 images, 14×14, with settings of their own
 
 Kernels go to FOLDER and are resumed there; so are the numbers, FOLDER/choose.json and so on. Convolutions on all images
