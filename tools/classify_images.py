@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -157,6 +158,7 @@ def run(folder: Path, part: str, train: int = 6000) -> None:
     """One of the three parts; its numbers go to a file."""
     side = 14 if part == "small" else 28
     kinds, kernels = networks(side), Kernels(folder, side)
+    found: dict[str, Any]
     if part == "choose":
         x, y, *_ = clothes(1000, 0, side)
         found = {kind: choose(kernels, offered, x, y) for kind, offered in kinds.items()}

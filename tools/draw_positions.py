@@ -11,6 +11,7 @@ n, K and Θ are averaged over outputs and draws, and a polynomial in 1/n through
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +24,8 @@ WIDTHS = (16, 32, 64)
 DRAWS = 1_024_000  # times 1/width, at each width
 BATCH = 64
 SEED = 20
-H = {"C_W": 1.7, "C_b": 0.3, "lambda_W": 0.7, "lambda_b": 0.4}
-A = H | {"C_V": 0.8, "C_K": 1.2, "lambda_V": 1.1, "lambda_K": 0.6}
+H: dict[str, Any] = {"C_W": 1.7, "C_b": 0.3, "lambda_W": 0.7, "lambda_b": 0.4}
+A: dict[str, Any] = H | {"C_V": 0.8, "C_K": 1.2, "lambda_V": 1.1, "lambda_K": 0.6}
 IMAGE, SEQUENCE = (4, 4, 2), (5, 3)
 
 
@@ -34,7 +35,7 @@ def networks(n: int) -> dict[str, Network]:
     def conv(shape=(3, 3), **options):
         return Conv(n, shape, **H, **options)
 
-    def attention(**options):
+    def attention(**options: Any):
         tied = options.get("tied", True)
         return Attention(2 if tied else n // 4, n, head_channels=n // 2 if tied else n // 4, **A | options)
 
@@ -107,9 +108,9 @@ def drawn(net: Network, x: np.ndarray, draws: int, key: jax.Array) -> tuple[np.n
 def limit(name: str, draws: int = DRAWS) -> dict:
     """What the means tend to, with standard errors, and the network and inputs that they are of."""
     means, errors = [], []
+    x = inputs(networks(WIDTHS[0])[name].input_shape)
     for width in WIDTHS:
         net = networks(width)[name]
-        x = inputs(net.input_shape)
         key = jax.random.fold_in(jax.random.key(SEED, impl="rbg"), width)
         found = drawn(net, x, _number(draws, width), key)
         means.append(found[0])

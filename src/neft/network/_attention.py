@@ -147,14 +147,14 @@ class Attention(Block):
     def apply(self, params: Any, x: Array) -> Array:
         """The outputs (N, H, W, channels)."""
         refuse_vectors(x)
-        Q, K, V, O, b = (None if part is None else jnp.asarray(part, x.dtype) for part in params)
+        K, V, O, b = (jnp.asarray(part, x.dtype) for part in params[1:])
         s = x.reshape(len(x), -1, x.shape[-1])
         encoded = s
         if self.encoding is not None:
             fixed = waves(self.encoding, x.shape[1:-1], x.shape[-1], self.length)
             encoded = s + jnp.sqrt(cast(self.C_e, x)) * jnp.asarray(fixed, x.dtype)[None]
         keys = jnp.einsum("npc,hdc->nhpd", encoded, K)
-        queries = keys if Q is None else jnp.einsum("npc,hdc->nhpd", encoded, Q)
+        queries = keys if self.tied else jnp.einsum("npc,hdc->nhpd", encoded, jnp.asarray(params[0], x.dtype))
         logits = jnp.einsum("nhpd,nhqd->nhpq", queries, keys) / self.head_channels ** (1.0 if self.tied else 0.5)
         weights = jax.nn.softmax(logits) if self.weights == "softmax" else logits
         values = jnp.einsum("npc,hdc->nhpd", encoded if self.encode_values else s, V)
