@@ -258,6 +258,8 @@ def test_the_same_call_goes_on_where_it_was_stopped(small_tiles, monkeypatch, tm
         monkeypatch.setattr(_budget, "direct", lambda *a, **k: _budget.Plan("direct", 0, False, 3, 1e20, 1e20))
     else:
         monkeypatch.setattr(_budget, "_RANKS", ())
+        direct = _budget.direct
+        monkeypatch.setattr(_budget, "direct", lambda *a, keeps, **k: direct(*a, keeps=False, **k))
     monkeypatch.setattr(_budget, "panel_bytes", lambda count: 10**4)
     call = lambda folder: training.regress(NET, X, Y, ridge=0.1, residual=1e-9, folder=folder)  # noqa: E731
     saved, save = [], _kept.Folder.save

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _check
 from ._panels import panel_bytes
 from ._pivots import BLOCK
-from ._tiles import TILE, threads
+from ._tiles import TILE, cores, threads
 
 _UNITS = {"": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
@@ -138,6 +138,22 @@ def plans(count: int, outputs: int, iterations: Callable[[int], float], rates: R
         for rank in ranks
         for keeps in (True, False)
     ]
+    return sorted(found, key=lambda plan: plan.seconds)
+
+
+def on_cluster(
+    count: int, outputs: int, iterations: Callable[[int], float], rates: Rates, threads: int, *, keeps: bool
+) -> list[Plan]:
+    """Conjugate gradients whose products are done by so many threads elsewhere; the preconditioner stays here."""
+    here, found = cores(), []
+    for rank in _RANKS:
+        if rank > count // 4:
+            continue
+        many, entries = iterations(rank), count * (count + 1) / 2
+        there = entries * ((1 if keeps else many) * rates.entry64 + (many * 8 * rates.byte if keeps else 0))
+        own = conjugate(count, outputs, rank, many, keeps=False, rates=rates._replace(entry64=0.0))
+        seconds = own.seconds + count * rank * rates.entry64 + there * here / threads
+        found.append(own._replace(keeps=keeps, seconds=seconds))
     return sorted(found, key=lambda plan: plan.seconds)
 
 
