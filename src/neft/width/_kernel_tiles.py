@@ -14,7 +14,7 @@ from ..network import Stage
 from ..network.engine import along
 from ._kernel_engines import InOrder, Part, Way
 
-_ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
+_ROWS = 256  # rows of a tile that go through all layers together, so that they stay in the cache
 
 Parts = Sequence[tuple[Any, Any]]  # segments of a network, each with the averagers of its activations
 
