@@ -132,6 +132,8 @@ class _Job:
         ends = [np.concatenate(both) for both in zip(*self.ends)]
         known = self.segments, self.met, self.plans, ends, bool(self.counts[0]), self.tolerance
         self.reaches = lengths(*known) if self.expanded else ((0, 1.0),)
+        known = [[], []] if self.expanded else [self._parts(which, slice(None), 0) for which in (0, 1)]
+        self.values = [stacked(parts, dtype)[0] for parts in known]
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
@@ -211,8 +213,9 @@ class _Job:
         where, whole = self._where(start, stop), (self.x1, self.x2)[which]
         x = (whole[start:stop] if stop - start == self.size else whole[where]).astype(self.products, copy=False)
         ends = np.stack([value[where] for value in self.ends[which]]).astype(self.products)
-        values, _ = stacked([] if self.expanded else self._parts(which, where, 0), self.dtype)
-        return jax.device_put(_Block(x, ends, values))  # all at once, which takes less time than one by one
+        values = self.values[which]
+        # All at once, which takes less time than one by one.
+        return jax.device_put(_Block(x, ends, values[:, where] if values.size else values))
 
     def _tables(self, which: int, start: int, stop: int, terms: int) -> list[Any]:
         # What a block of inputs has at activations that are expanded to so many terms, segment by segment.
@@ -220,7 +223,7 @@ class _Job:
         parts = (self._parts(which, where, terms, i, i + 1) for i in range(len(self.segments)))
         return jax.device_put([stacked(part, self.dtype)[0] for part in parts])
 
-    def _parts(self, which: int, where: np.ndarray, terms: int, start: int = 0, stop: int | None = None) -> list[Part]:
+    def _parts(self, which: int, where: Any, terms: int, start: int = 0, stop: int | None = None) -> list[Part]:
         # What inputs have at the activations of some of the segments.
         found, chosen = [], slice(sum(self.counts[:start]), sum(self.counts[:stop]))
         for one, plan in zip(self.owns[which].occurrences[chosen], self.plans[chosen]):
@@ -310,8 +313,12 @@ def _transpose(into: np.ndarray, values: np.ndarray) -> None:
 
 
 def _ends(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    # |x|²/n_0 and the mean of each input.
-    return np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64)
+    # |x|²/n_0 and the mean of each input; in pieces that stay in the cache while their digits are doubled.
+    q, mean = np.empty(len(x)), np.empty(len(x))
+    for part in blocks(len(x), _TILE):
+        piece = x[part].astype(np.float64)
+        q[part], mean[part] = np.einsum("ij,ij->i", piece, piece) / x.shape[1], piece.mean(1)
+    return q, mean
 
 
 def _both(one: Occurrence, two: Occurrence) -> Occurrence:
