@@ -171,9 +171,10 @@ def by_segments(
     vectorizes sums over terms only where no loop is around them, and equal segments are one program.
     """
     stage: Any = None
-    for (program, numbers), *sides in zip(programs, one, two, strict=True):
+    for (program, numbers), left, right in zip(programs, one, two, strict=True):
         # The first one makes its stage itself.
-        stage = _segment(program, numbers, *sides, *((gram, ends) if stage is None else (stage, None)), dtype=dtype)
+        before, entering_by = (gram, ends) if stage is None else (stage, None)
+        stage = _segment(program, numbers, left, right, before, entering_by, dtype=dtype)
     return stage.c, stage.mean_theta
 
 
