@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import ensemble as ensemble
     from . import fisher as fisher
     from . import gaussian as gaussian
+    from . import models as models
     from . import network as network
     from . import plot as plot
     from . import report as report
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from ._result import Result as Result
     from ._result import load as load
     from ._series import Series as Series
+    from .models import read as read
     from .network import MLP as MLP
+    from .network import Attention as Attention
     from .network import AvgPool as AvgPool
     from .network import BatchNorm as BatchNorm
     from .network import Conv as Conv
@@ -54,6 +57,7 @@ _WHERE = {
     "MLP": ".network",
     "Dense": ".network",
     "Conv": ".network",
+    "Attention": ".network",
     "AvgPool": ".network",
     "GlobalAvgPool": ".network",
     "Flatten": ".network",
@@ -62,6 +66,7 @@ _WHERE = {
     "LayerNorm": ".network",
     "BatchNorm": ".network",
     "Layer": ".network",
+    "read": ".models",
     "Made": "._result",
     "Result": "._result",
     "load": "._result",
@@ -75,6 +80,7 @@ _FOLDERS = (
     "ensemble",
     "fisher",
     "gaussian",
+    "models",
     "network",
     "plot",
     "report",
