@@ -17,6 +17,7 @@ from ..width.results import (
     Comparison,
     Criticality,
     Density,
+    DepthFlow,
     Interpretation,
     PhaseDiagram,
     Statistics,
@@ -26,6 +27,7 @@ from ._activation import activation
 from ._advice import advice, block_advice
 from ._averages import square_averages
 from ._data import examples
+from ._depth import depth_flow
 from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
@@ -72,6 +74,7 @@ draw.register(Advice, advice)
 draw.register(BlockAdvice, block_advice)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
+draw.register(DepthFlow, depth_flow)
 draw.register(Forecast, forecast)
 draw.register(FinitePrediction, contributions)
 draw.register(Evolution, evolution)
