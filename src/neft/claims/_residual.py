@@ -83,8 +83,8 @@ def mean_kernel(level: Level) -> Measurement:
     # What is left is K1/n, of order 1/64.
     return Measurement(
         verdict="holds" if max(map(abs, differences)) < 0.03 else "refuted",
-        summary=f"At width 64 the mean of |z|²/n is within {100 * max(map(abs, differences)):.1f} % of K after 8, 16 and 32 "
-        "blocks.",
+        summary=f"At width 64 the mean of |z|²/n is within {100 * max(map(abs, differences)):.1f} % of K after 8, 16 "
+        "and 32 blocks.",
         values=found,
     )
 
@@ -93,7 +93,7 @@ def mean_kernel(level: Level) -> Measurement:
     id="kawase-ota-transport",
     source=_KAWASE,
     equation="abstract, V_4",
-    statement="An equation of the kernel's covariance that is closed on the kernel alone is off by O(1) at finite time.",
+    statement="An equation of the kernel's covariance that is closed on the kernel alone is off by O(1) in the end.",
 )
 def transport(level: Level) -> Measurement:
     widths = (48, 96, 288)
@@ -106,8 +106,8 @@ def transport(level: Level) -> Measurement:
     holds = wrong > 5 and (V - closed) / V > 0.2 and abs(right) < 5
     return Measurement(
         verdict="holds" if holds else "refuted",
-        summary=f"relu, {_BLOCKS} blocks: V/K² is {V:.2f} ± {error:.2f} in drawn networks, {closed:.2f} by a closure on the "
-        f"kernel and {full:.2f} with the functionals of one neuron.",
+        summary=f"relu, {_BLOCKS} blocks: V/K² is {V:.2f} ± {error:.2f} in drawn networks, {closed:.2f} by a closure "
+        f"on the kernel and {full:.2f} with the functionals of one neuron.",
         values={"V/K²": V, "its error": error, "closed": closed, "with functionals": full, "z of these": right},
     )
 
@@ -137,8 +137,8 @@ def next_order(level: Level) -> Measurement:
     return Measurement(
         verdict="holds" if holds else "refuted",
         summary=f"relu at width {n}: K1/K is {found[f'K1/K after {_BLOCKS} blocks']:.3f} in drawn networks, "
-        f"{seen[_BLOCKS]:.0f} standard errors from the 0 of a closure on the kernel, and {float(theory[-1]):.3f} with the "
-        f"functionals of one neuron; after 4 blocks it is {seen[4]:.1f} standard errors from 0.",
+        f"{seen[_BLOCKS]:.0f} standard errors from the 0 of a closure on the kernel, and {float(theory[-1]):.3f} with "
+        f"the functionals of one neuron; after 4 blocks it is {seen[4]:.1f} standard errors from 0.",
         values=found,
     )
 
@@ -174,8 +174,8 @@ def optimal_scale(level: Level) -> Measurement:
     power = (scales[depths[-1]] - scales[depths[0]]) / math.log(depths[-1] / depths[0])
     return Measurement(
         verdict="holds" if abs(power + 0.5) < 0.02 else "refuted",
-        summary=f"erf, infinite width: the best scale goes like L to the power {power:.3f} from {depths[0]} to {depths[-1]} "
-        f"blocks ({math.exp(scales[depths[-1]]):.3f} at {depths[-1]}).",
+        summary=f"erf, infinite width: the best scale goes like L to the power {power:.3f} from {depths[0]} to "
+        f"{depths[-1]} blocks ({math.exp(scales[depths[-1]]):.3f} at {depths[-1]}).",
         values={"power": power} | {f"scale at {L} blocks": math.exp(scale) for L, scale in scales.items()},
     )
 
@@ -194,9 +194,9 @@ def universal_scale(level: Level) -> Measurement:
     weak = abs(power) < 0.2
     return Measurement(
         verdict="holds" if weak else "depends",
-        summary=f"erf, {L} blocks, infinite width: from C_W = {variances[0]} to {variances[-1]} the best scale changes by "
-        f"{100 * change:.0f} %, like C_W to the power {power:.2f}: of scale and weights only the product counts, so that how "
-        "weak this is depends on the range of variances.",
+        summary=f"erf, {L} blocks, infinite width: from C_W = {variances[0]} to {variances[-1]} the best scale changes "
+        f"by {100 * change:.0f} %, like C_W to the power {power:.2f}: of scale and weights only the product counts, so "
+        "that how weak this is depends on the range of variances.",
         values={"power": power, **{f"scale at C_W = {C}": s for C, s in zip(variances, scales)}},
     )
 
@@ -257,22 +257,21 @@ def _power_of_tangents(C_b: float, C_W: float, draws: int, n: int = 64, blocks: 
     id="yang-depth-limit",
     source=_YANG,
     equation="classification of depthwise parametrizations; Depth-μP",
-    statement="Of multipliers L^-α of one-layer blocks, α = 1/2 has a stable limit of infinite depth that is not trivial.",
+    statement="Of multipliers L^-α of one-layer blocks, α = 1/2 has a limit of infinite depth, and not a trivial one.",
 )
 def depth_limit(level: Level) -> Measurement:
     kernels = {alpha: [(1 + L ** (-2 * alpha)) ** L for L in (64, 256)] for alpha in (0.25, 0.5, 1.0)}
     flow = width.depth_flow(Residual("relu", Dense(8, C_W=_C_W)), 128 if level == "quick" else 1024, scaled=True)
-    changes = {
-        name: abs(getattr(flow, name)[-1] / getattr(flow, name)[-2] - 1) for name in ("K", "Theta", "V", "A", "B")
-    }
+    rows = {name: getattr(flow, name) for name in ("K", "Theta", "V", "A", "B")}
+    changes = {name: abs(values[-1] / values[-2] - 1) for name, values in rows.items()}
     explodes, stays, trivial = (kernels[alpha][1] / kernels[alpha][0] for alpha in (0.25, 0.5, 1.0))
     holds = explodes > 100 and abs(stays - 1) < 0.01 and kernels[0.5][1] > 2.5 and kernels[1.0][1] < 1.01
     holds &= max(changes.values()) < 0.03
     return Measurement(
         verdict="holds" if holds else "refuted",
-        summary=f"relu, from 64 to 256 blocks: K grows {explodes:.0f} times with α = 1/4, {stays:.3f} times with 1/2, and with 1 "
-        f"it stays what it was at the input; K, Θ, V/K², A/Θ² and B/Θ² of α = 1/2 change by at most "
-        f"{100 * max(changes.values()):.1f} % when the depth is doubled to {flow.depth[-1]}, V/K² → {flow.limits['V']:.2f}.",
+        summary=f"relu, from 64 to 256 blocks: K grows {explodes:.0f} times with α = 1/4, {stays:.3f} times with 1/2, "
+        "and with 1 it stays what it was at the input; K, Θ, V/K², A/Θ² and B/Θ² of α = 1/2 change by at most "
+        f"{100 * max(changes.values()):.1f} % when the depth is doubled to {flow.depth[-1]}.",
         values={"growth of K, α = 1/4": explodes, "growth of K, α = 1/2": stays, "growth of K, α = 1": trivial}
         | {f"change of {name}": change for name, change in changes.items()},
     )

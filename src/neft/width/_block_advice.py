@@ -314,6 +314,6 @@ def _help(scale: float | None, count: int) -> str:
     if scale is None:
         return ""
     return (
-        f"; with skips of 1 and branches multiplied by {scale:.2g}, which is {scale * math.sqrt(count):.2g}/√{count}, it "
-        f"would be {FINE:g}"
+        f"; with skips of 1 and branches multiplied by {scale:.2g}, which is {scale * math.sqrt(count):.2g}/√{count}, "
+        f"it would be {FINE:g}"
     )
