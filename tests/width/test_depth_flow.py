@@ -146,6 +146,7 @@ def test_skips_of_one_have_asymptotics_too():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the Hermite expansion")  # of 1e-6, where 1e-2 is looked at
 def test_the_branch_scale_of_advice_makes_the_network_fine():
     found = advise(Residual("tanh", Dense(8), skip=0.8), 22, 48)
     assert found.strength > 0.1 and found.branch_scale is not None and found.cutoff > 22

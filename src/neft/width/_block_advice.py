@@ -19,7 +19,7 @@ from ._critical import CriticalPoint
 from ._deeper import CHUNK, cut_off, reached, strength
 from ._statistics import statistics
 from ._step import Step
-from ._stream import stream
+from ._stream import Stream, stream
 from ._subject import Subject
 from ._through_blocks import NoRecursion
 
@@ -202,8 +202,10 @@ def _finite(net: Network, q: float, count: int, n: int) -> tuple[dict[str, Any],
     first, *middle, last = net.blocks
     step = middle[: len(middle) // count]
     try:
-        # More blocks than there are cost nothing up to this, and show where it goes.
-        found = stream(first, step, last, q, max(count, CHUNK) if all(a.named for a in net.activations) else count)
+        found = stream(first, step, last, q, count)
+        if all(act.named for act in net.activations):
+            # More blocks than there are show where it goes, and cost nothing up to this.
+            found = _quietly(first, step, last, q, max(count, CHUNK))
     except NoRecursion as reason:
         nothing = ("spread_output", "spread_ntk", "strength", "cutoff", "comfortable", "branch_scale")
         return dict.fromkeys(nothing) | {"curve_strength": np.empty(0)}, str(reason)
@@ -228,6 +230,13 @@ def _finite(net: Network, q: float, count: int, n: int) -> tuple[dict[str, Any],
     }, ""
 
 
+def _quietly(*given: Any) -> Stream:
+    # Of networks that are not advised nobody asks for all digits.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        return stream(*given)
+
+
 def _depth(sizes: np.ndarray, limit: float) -> float | None:
     blocks = cut_off(sizes, limit, whole=False)
     # What grows like a logarithm has no power law.
@@ -241,10 +250,7 @@ def _branch_scale(first: Block, step: Sequence[Block], last: Block, q: float, co
 
     def excess(log_share: float) -> float:
         blocks = with_branches(step, math.exp(log_share), skip=1.0)
-        # On the way to it are networks whose terms are not resolved; what is found is far from them.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AccuracyWarning)
-            outputs = stream(first, blocks, last, q, count).outputs
+        outputs = _quietly(first, blocks, last, q, count).outputs
         size = float(strength({name: value[-1:] for name, value in outputs.items()}, n)[0])
         return math.log(size / FINE) if math.isfinite(size) else 1.0
 

@@ -33,7 +33,7 @@ class DepthFlow(Result):
     Attributes:
         block: in words.
         scaled: whether every branch was multiplied by 1/√depth, at each depth anew.
-        depth: numbers of blocks: all, or with `scaled` the last one and halves of it.
+        depth: numbers of blocks: all, or with `scaled` the last one, halves of it, and the first ones.
         K, Theta: of infinite width.
         V, A, B: V/K², A/Θ² and B/Θ²: relative variances of kernel and NTK times n.
         K1, Theta1: K1/K and Θ1/Θ, relative shifts of their means times n.
@@ -89,7 +89,7 @@ def depth_flow(
             f"scaled is True, but block {_check.brief(in_words(step))} has no branch beside a skip that is a number."
         )
     n = stream_width(step)
-    depths = np.array(sorted({depth >> k for k in range(depth.bit_length())})) if scaled else np.arange(1, depth + 1)
+    depths = _halves(depth) if scaled else np.arange(1, depth + 1)
 
     def flow(step: Sequence[Block], count: int) -> dict[str, np.ndarray]:
         return stream(Dense(n), step, Dense(1), q, count).stages
@@ -126,6 +126,11 @@ def depth_flow(
             specification={"blocks": [one.to_dict() for one in step], "depth": depth, "scaled": scaled, "q": q},
         ),
     )
+
+
+def _halves(depth: int) -> np.ndarray:
+    # And the first ones, where most changes.
+    return np.array(sorted({depth >> k for k in range(depth.bit_length())} | set(range(1, min(8, depth // 4) + 1))))
 
 
 def _power(depths: np.ndarray, values: np.ndarray) -> float:
