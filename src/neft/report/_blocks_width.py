@@ -94,11 +94,9 @@ def phases_of_blocks(context: Context) -> str:
     assert of.step is not None
     records = list(_dense(of.step))
     C_b, C_W = (float(records[-1][name]) for name in ("C_b", "C_W"))
-    grid = {
-        "C_b": np.linspace(0.0, max(0.5, 1.25 * C_b), _GRID),
-        "C_W": np.linspace(min(0.1, 0.5 * C_W), max(2.0, 1.4 * C_W), _GRID),
-    }
-    diagram = width.phase(of.step, dense=len(records) - 1, **grid)
+    grid_b = np.linspace(0.0, max(0.5, 1.25 * C_b), _GRID)
+    grid_W = np.linspace(min(0.1, 0.5 * C_W), max(2.0, 1.4 * C_W), _GRID)
+    diagram = width.phase(of.step, C_b=grid_b, C_W=grid_W, dense=len(records) - 1)
     return paragraph(
         f"Of the block {of.criticality.activation}, over the variances of its last dense block, the others being what "
         "they are: how many blocks it takes for the difference of two inputs to change e-fold. The diamond is this "

@@ -101,7 +101,8 @@ def _steps(parts: Any, last: Any, state: _State, terms: int, count: int) -> tupl
     def body(state, _):
         for segment, sizes in parts:
             state = _floats(_advanced(segment, sizes, state, terms))
-        out = _floats(_advanced(*last, state, terms))
+        segment, sizes = last
+        out = _floats(_advanced(segment, sizes, state, terms))
         return state, (state.layer, out.layer, out.lost)
 
     return lax.scan(body, _floats(state), length=count)
