@@ -68,7 +68,7 @@ def depth_flow(
     """How V/K², A/Θ², B/Θ², K1/K and Θ1/Θ change with the depth of a network that repeats the block.
 
     Its variances and rates are taken as they are. With branches of 1/√depth every ratio tends to a constant
-    (docs/theory/residual, eqs. 32-36), which is found from the last three depths, errors being powers of 1/depth.
+    (docs/theory/depth, eqs. 4-10), which is found from the last three depths, errors being powers of 1/depth.
 
     Args:
         block: a block, a list of blocks that begins and ends at preactivations, or a network that repeats one.
