@@ -11,7 +11,6 @@ from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ..network import Network
-from ..network.engine import plain
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
@@ -78,16 +77,17 @@ def _variances(cov: np.ndarray) -> np.ndarray:
 
 def output_tensors(net: Network, x: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The named tensors of the output layer over the inputs, for networks and activations that have all of them."""
-    chain = plain(net)
-    if chain is None:
-        raise ValueError(f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}.")
-    kinks = [kink for kink in chain.activation.kinks if kink.order < 2]
+    kinks = [(act, kink) for act in net.activations for kink in act.kinks if kink.order < 2]
     if kinks:
+        act, kink = kinks[0]
         raise ValueError(
-            f"activation is {chain.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
-            f"derivative {kinks[0].order} of the activation jumps."
+            f"activation is {act.name}, but order 1 needs R, S, T and U, which do not exist where "
+            f"derivative {kink.order} of the activation jumps."
         )
-    stats = width.statistics(chain, x)
+    stats = width.statistics(net, x)
+    absent = [name for name in names if stats.tensors[name] is None]
+    if absent:
+        raise ValueError(f"order is 1, which needs {', '.join(absent)}, but they are not known here: {stats.reason}.")
     return {name: np.asarray(getattr(stats, name))[-1] for name in names}
 
 

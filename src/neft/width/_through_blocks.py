@@ -16,7 +16,7 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Block, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network import Block, Chain, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
 from ..network.engine import Segment
 from ._functionals import Functionals, resolved, squares, terms_of
 from ._known import stepped
@@ -53,8 +53,8 @@ def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[T
 
     The reason says why some are not known, where that is not for a kink.
     """
-    _refuse(net)
-    names, reason = _known_names(net)
+    refuse(net)
+    names, reason = known_names(net)
     parts = list(zip(net.segments(), _sizes(net)))
     known = [segment.blocks[-1].tensors() for segment, _ in parts]
     single = any(isinstance(one, OneMatrix) for one in known)
@@ -164,8 +164,10 @@ def _sizes(net: Network) -> list[_Sizes]:
     return found
 
 
-def _refuse(net: Network) -> None:
+def refuse(net: Network) -> None:
     """Say which block has no recursion."""
+    if not net.blocks[0].weighs:
+        raise NoRecursion("the network does not begin with a dense block")
     if any(existence(act) == "no derivative" for act in net.activations):
         raise NoRecursion("an activation jumps")
     begun, act, gain = False, False, None
@@ -183,7 +185,7 @@ def _refuse(net: Network) -> None:
                 raise NoRecursion(f"{type(block).__name__} after {where} has no recursion of it yet")
             norm, gain = type(block).__name__, block if known.gain is not None else None
         elif isinstance(known, Linear) or (not act and begun and known is not None):
-            begun, act, single = True, False, single or isinstance(known, OneMatrix)
+            begun, act, single = True, False, single or isinstance(known, OneMatrix | Chain)
             norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
         else:
             raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
@@ -193,16 +195,37 @@ def _refuse(net: Network) -> None:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
 
 
-def _known_names(net: Network) -> tuple[tuple[str, ...], str | None]:
+def refuse_several(net: Network) -> None:
+    """Say which block has no recursion for several inputs."""
+    refuse(net)
+    begun: Activation | None = None
+    for block in net.blocks:
+        if (chain := block.chain()) is None and block.weighs and not isinstance(block.tensors(), Linear):
+            raise NoRecursion(f"{block!r} has no recursion for several inputs yet")
+        if isinstance(block.tensors(), Division):
+            raise NoRecursion(f"{type(block).__name__} has no recursion for several inputs yet")
+        act = block.activation if isinstance(block, Nonlinearity) else chain and chain.steps[0].activation
+        if act and begun and act != begun:
+            raise NoRecursion(f"a stream of {begun.name} at the start of branches has no recursion for {act.name} yet")
+        if chain:
+            begun = act or begun
+        elif block.weighs:
+            begun = None
+
+
+def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
+    """The tensors that are known, and why others are not, where that is not for a kink alone."""
     acts, known = net.activations, [block.tensors() for block in net.blocks]
     names = [name for name in Tensors._fields if all(name in present(act) for act in acts)]
     for block, one in zip(net.blocks, known):
         if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
             what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
             return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        if isinstance(one, OneMatrix) and any(existence(act) != "all" for act in acts):
+        begins = (chain := block.chain()) is not None and chain.steps[0].activation is not None
+        if begins and any(existence(act) != "all" for act in acts):
+            lacks = (*LACKS, "K1", "Theta1") if several else LACKS
             reason = f"it has no recursion through kinks in a stream with {block!r} yet"
-            return tuple(name for name in names if name not in LACKS), reason
+            return tuple(name for name in names if name not in lacks), reason
     return tuple(names), None
 
 
