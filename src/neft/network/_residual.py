@@ -107,12 +107,13 @@ class Residual(Block):
             return None
         if isinstance(branch[0], Norm):
             norm, branch = branch[0].tensors(), branch[1:]
-        kinds = tuple(type(block) for block in branch)
-        if kinds == (Dense, Nonlinearity, Dense):
-            return TwoMatrices(self.skip, branch[0].tensors(), branch[2].tensors(), branch[0].width, norm)
+        if len(branch) == 3:
+            first, between, last = branch
+            if isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense):
+                return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
         if norm is not None:
             return None
-        if kinds == (Nonlinearity, Dense):
+        if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
             return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
         return self.chain()
 

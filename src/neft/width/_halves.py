@@ -1,8 +1,10 @@
-"""How one of the two neurons of a correlator goes through a layer, for several inputs (docs/theory/residual, eqs. 32-36).
+"""How one of the two neurons of a correlator goes through a layer, for several inputs.
+
+docs/theory/residual, eqs. 32-36.
 
 A tensor of a residual stream is a correlator of two neurons. Each of them goes around a branch, which multiplies by the
-skip, or through it. A *half* is a correlator of which one neuron, the moving one, went through the layers of a branch so
-far, while the other has stayed. The samples of the moving neuron come first in it:
+skip, or through it. A *half* is a correlator of which one neuron, the moving one, went through some layers of a branch,
+while the other has stayed. The samples of the moving neuron come first in it:
 
     V [1, 2 | 3, 4]   Dz [1, 2 | 3, 4]   DH [3, 4 | 1, 2]   A [1, 2 | 3, 4]   F [1, 3 | 2, 4]   B [1, 3 | 2, 4]
     P1 [3, 0 | 1, 2]  P2 [1, 2 | 0, 3]   Q1 [0, 1 | 3, 2]   Q2 [3, 2 | 0, 1]   R1 [0, 1 | 2, 3]  R2 [2, 3 | 0, 1]
@@ -49,11 +51,11 @@ def halves_of(tensors: dict[str, np.ndarray]) -> Halves:
 
 def wholes(halves: Halves) -> dict[str, np.ndarray]:
     """What the tensors have of them: either neuron may be the moving one."""
-    return {
-        name: sum(np.einsum(f"{letters}->abcd", halves[half]) for half, letters in parts)
-        for name, parts in _OF.items()
-        if parts[0][0] in halves
-    }
+    found = {}
+    for name, ((half, letters), (other, others)) in _OF.items():
+        if half in halves:
+            found[name] = np.einsum(f"{letters}->abcd", halves[half]) + np.einsum(f"{others}->abcd", halves[other])
+    return found
 
 
 class Slopes(NamedTuple):

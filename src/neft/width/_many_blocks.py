@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._activation import Activation
-from ..network import Block, Chain, Linear, Means, Network, Nonlinearity, Stage, Step
+from ..network import Block, Chain, Means, Network, Nonlinearity, Stage, Step
 from . import _past
 from ._halves import Halves, Slopes, halves_of, wholes
 from ._known import no_average, stepped
@@ -80,7 +80,7 @@ def _advanced(
     K, Theta = stepped((*before, block), stage, take)
     means = iter(seen)
     # Without an activation at its start the branch sees contractions of the stream alone, all of them in its tensors.
-    begins = steps[0].activation is not None
+    begins = steps[0].activation
     own = _past.own_parts(past, wanted)
     raw = {name: value for name, value in layer._asdict().items() if value is not None and name not in _MEANS}
     bare = {name: value - own.get(name, 0.0) for name, value in raw.items()} if begins else raw
@@ -103,7 +103,7 @@ def _advanced(
                 new = _plus(new, wholes(_still(in_branch, of, wanted)))
                 new = _plus(new, _means(around, of, wanted))
                 through = {name: value + more for (name, value), more in _paired(through, _still(around, of, wanted))}
-            made = _past.sources(wanted, steps[0].activation, layer.K, layer.Theta, mean, linear)
+            made = _past.sources(wanted, begins, layer.K, layer.Theta, mean, linear)
         inside, halves = _in_units(new, 1 / r), through
         slopes.append(of)
     found: dict[str, Any] = {"K": K, "Theta": None if layer.Theta is None else Theta}
@@ -180,14 +180,10 @@ def _still(y: _Read, of: Slopes, wanted: frozenset[str]) -> Halves:
         found["Q1"] = rate * np.einsum("dcaba->abdc", y("F", "sd")) + C * np.einsum("ab,dcaab->abdc", T, y("F", "ed"))
         found["Q2"] = C * np.einsum("abcdc->dcab", y("Q1", "sd"))
     if "R" in wanted:
-        found["R1"] = rate * np.einsum("cdaaba->abcd", y("B", "se")) + C * np.einsum(
-            "ab,cdaaab->abcd", T, y("B", "td")
-        )
+        found["R1"] = rate * np.einsum("cdaaba->abcd", y("B", "se")) + C * np.einsum("ab,cdaaab->abcd", T, y("B", "td"))
         found["R2"] = C * np.einsum("abcdcd->cdab", y("R1", "dd"))
     if "S" in wanted:
-        found["S1"] = rate * np.einsum("cdabab->abcd", y("B", "dd")) + C * np.einsum(
-            "ab,cdabab->abcd", T, y("B", "ee")
-        )
+        found["S1"] = rate * np.einsum("cdabab->abcd", y("B", "dd")) + C * np.einsum("ab,cdabab->abcd", T, y("B", "ee"))
         found["S2"] = C * np.einsum("abcdcd->cdab", y("S1", "dd"))
     if "T" in wanted:
         found["T"] = rate * np.einsum("cdaba->abcd", y("Q1", "sd")) + C * np.einsum("ab,cdaab->abcd", T, y("Q1", "ed"))

@@ -136,8 +136,9 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
         # One input has programs of its own but for chains of blocks, whose past is kept in another form.
         several = x.ndim == 2 or any(isinstance(block.tensors(), Chain) for block in net.blocks)
         try:
-            more, why = (_of_many_in_blocks(net, x, asked, rtol) if several else _of_one_in_blocks(net, x))
-            shaped |= {name: value for name, value in more.items() if name not in shaped}
+            more, why = _of_many_in_blocks(net, x, asked, rtol) if several else _of_one_in_blocks(net, x)
+            # For several inputs those of the recursion have the more digits.
+            shaped |= {name: value for name, value in more.items() if several or name not in shaped}
             reason = why or _reason(net.activations)
         except NoRecursion as none:
             reason = str(none)
