@@ -166,8 +166,6 @@ def _sizes(net: Network) -> list[_Sizes]:
 
 def refuse(net: Network) -> None:
     """Say which block has no recursion."""
-    if not net.blocks[0].weighs:
-        raise NoRecursion("the network does not begin with a dense block")
     if any(existence(act) == "no derivative" for act in net.activations):
         raise NoRecursion("an activation jumps")
     begun, act, gain = False, False, None
@@ -191,6 +189,8 @@ def refuse(net: Network) -> None:
             raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
         if single and norm is not None:
             raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
+    if not net.blocks[0].weighs:
+        raise NoRecursion("the network does not begin with a dense block")
     if not net.blocks[-1].weighs:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
 
