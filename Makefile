@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.set-up
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup report docs test test-quick test-slow lint bench gold lock clean
+.PHONY: help setup frameworks report docs test test-quick test-slow lint bench gold lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,6 +22,14 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# PyTorch and Flax are no dependencies: only the tests of `neft.read` want them. What neft needs is taken from .venv.
+FRAMEWORKS := .venv-frameworks
+frameworks: setup  ## make .venv-frameworks with PyTorch and Flax beside it
+	@$(BIN)/python -m venv --without-pip $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/neft.pth", "w").write(f"import site; site.addsitedir({sys.argv[1]!r})\n")' \
+	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+	@$(PIP) --python $(FRAMEWORKS)/bin/python install --no-compile --only-binary :all: torch==2.13.0 flax==0.12.8
 
 report: setup  ## write report.html
 	@$(BIN)/neft report --out report.html
@@ -60,4 +68,4 @@ lock:  ## resolve the pins again (UNTIL=YYYY-MM-DD)
 	  --no-annotate --exclude-newer $(UNTIL) --group dev --group docs pyproject.toml -o requirements.lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) report.html docs/_build docs/api .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) report.html docs/_build docs/api .pytest_cache .ruff_cache .hypothesis

@@ -30,6 +30,9 @@ import jax  # noqa: E402
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+# They import PyTorch and Flax, which are in an environment of their own.
+collect_ignore = [f"src/neft/models/{name}.py" for name in ("_torch", "_linen", "_nnx")]
+
 _SOURCE = Path(__file__).parent / "src"
 _MAPS = Path("/proc/self/maps")
 _MOST = 45_000  # memory maps; Linux allows 65,530 by default, and XLA's compiler crashes there

@@ -208,7 +208,7 @@ def test_folders_take_public_names_of_each_other():
 
 
 HYPERPARAMETERS = {"C_b", "C_W", "lambda_b", "lambda_W"}
-RESULTS = {"self", "found", "point", "best", "chosen", "diagram", "advice"}
+RESULTS = {"self", "found", "point", "best", "chosen", "diagram", "advice", "row"}
 BY_HAND = {
     # Claims are measured by formulas that share nothing with the theory.
     "claims/_lecture.py",

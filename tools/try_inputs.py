@@ -149,6 +149,14 @@ def _things() -> dict[str, Any]:
 
 
 @functools.cache
+def _model() -> Any:
+    import equinox as eqx
+    import jax
+
+    return eqx.nn.MLP(3, 2, 4, 2, key=jax.random.key(0))
+
+
+@functools.cache
 def _table() -> dict[str, Callable[[], dict[str, Any]]]:
     """For each public function, arguments that work and are cheap."""
     import jax
@@ -201,6 +209,8 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "MLP.preactivations": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},
         "MLP.from_dict": lambda: {"record": t()["net"].to_dict()},
         "load": lambda: {"path": "made.json"},
+        "read": lambda: {"model": _model(), "params": None, "x": None},
+        "models.read": lambda: {"model": _model(), "params": None, "x": np.ones(3)},
         "Result.save": lambda: {"self": t()["made"], "path": "again.json"},
         "Result.from_dict": lambda: {"record": t()["made"].to_dict()},
         "Made.by": lambda: {"function": "f", "specification": {"a": 1}, "key": None, "tolerances": {"rtol": 0.1}},
@@ -623,6 +633,10 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "memory": "8GB",
             "folder": None,
             "residual": 1e-6,
+            "probes": None,
+            "scheduler": None,
+            "tls": None,
+            "timeout": 10.0,
         },
         "training.max_learning_rate": lambda: {
             "net": t()["net"],
@@ -825,7 +839,7 @@ COMMANDS = {
     ),
     "regress": (
         "--widths 784,4,10 --train 4 --test 2 --subset --ridge 0.1",
-        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance"],
+        ["--train", "--test", "--preprocess", "--ridge", "--kernel", "--memory", "--tolerance", "--timeout"],
     ),
     "action": (
         "--hidden 0",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import ensemble as ensemble
     from . import fisher as fisher
     from . import gaussian as gaussian
+    from . import models as models
     from . import network as network
     from . import plot as plot
     from . import report as report
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ._result import Result as Result
     from ._result import load as load
     from ._series import Series as Series
+    from .models import read as read
     from .network import MLP as MLP
     from .network import AvgPool as AvgPool
     from .network import BatchNorm as BatchNorm
@@ -62,6 +64,7 @@ _WHERE = {
     "LayerNorm": ".network",
     "BatchNorm": ".network",
     "Layer": ".network",
+    "read": ".models",
     "Made": "._result",
     "Result": "._result",
     "load": "._result",
@@ -75,6 +78,7 @@ _FOLDERS = (
     "ensemble",
     "fisher",
     "gaussian",
+    "models",
     "network",
     "plot",
     "report",

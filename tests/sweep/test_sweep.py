@@ -13,8 +13,8 @@ import pytest
 from helpers import one_sentence
 
 from neft import _files, load, sweep
+from neft._dask import TLS
 from neft.sweep import _locks, _registry
-from neft.sweep._cluster import TLS
 from neft.sweep._specification import SPECS
 
 from . import toy

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ._cluster import certificates, cluster
 from ._emit import emit
 from ._options import Full, Network, Output
 from ._predict import npz
@@ -30,7 +31,10 @@ def regress(
         str, typer.Option("--preprocess", help="For a named set, steps joined by +, such as pool(49)+global.")
     ] = "unit",
     full: Full = None,
-    ridge: Annotated[float, typer.Option("--ridge", help="What is added to the kernel's diagonal.")] = 0.0,
+    ridge: Annotated[
+        list[float] | None,
+        typer.Option("--ridge", help="What is added to the kernel's diagonal (default 0); of several the best."),
+    ] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="ntk or nngp.")] = "ntk",
     memory: Annotated[str, typer.Option("--memory", help="The most that may be held, such as 8GB or 2GiB.")] = "8GB",
     folder: Annotated[
@@ -38,6 +42,11 @@ def regress(
         typer.Option("--folder", help="Keep what is done in this folder; the same line resumes.", show_default=False),
     ] = None,
     tolerance: Annotated[float, typer.Option("--tolerance", help="The relative residual that is wanted.")] = 1e-6,
+    scheduler: Annotated[str | None, cluster("--scheduler", "Address of a dask.distributed scheduler.")] = None,
+    tls_ca_file: Annotated[str | None, cluster("--tls-ca-file", "The cluster's certificate authority.")] = None,
+    tls_cert: Annotated[str | None, cluster("--tls-cert", "This machine's certificate.")] = None,
+    tls_key: Annotated[str | None, cluster("--tls-key", "The key of --tls-cert.")] = None,
+    timeout: Annotated[float, cluster("--timeout", "Seconds to wait for the scheduler (default 10).")] = 10.0,
 ) -> None:
     """Fit the mean of infinitely wide trained networks to many points, and predict test inputs.
 
@@ -53,7 +62,17 @@ def regress(
     else:
         x, y, x_test, labels = _named(data, trains, tests, preprocess, full)
     fit = training.regress(
-        network.sized(x, y).build(), x, y, ridge=ridge, kernel=kernel, memory=memory, folder=folder, residual=tolerance
+        network.sized(x, y).build(),
+        x,
+        y,
+        ridge=0.0 if not ridge else ridge[0] if len(ridge) == 1 else ridge,
+        kernel=kernel,
+        memory=memory,
+        folder=folder,
+        residual=tolerance,
+        scheduler=scheduler,
+        tls=certificates(tls_ca_file, tls_cert, tls_key),
+        timeout=timeout,
     )
     emit(fit.test(x_test, labels), output)
 

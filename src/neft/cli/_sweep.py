@@ -2,18 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ._app import FAILS
+from ._cluster import certificates, cluster
 from ._emit import show
 
 _FORMATS = ("svg", "png", "pdf")
-
-
-def _cluster(name: str, help: str, **more: Any) -> Any:
-    return typer.Option(name, help=help, rich_help_panel="Cluster", show_default=False, **more)
 
 
 def sweep(
@@ -38,11 +35,11 @@ def sweep(
     form: Annotated[str, typer.Option("--format", help="Format of the pictures: svg, png or pdf.")] = "svg",
     json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No tables and no progress.")] = False,
-    scheduler: Annotated[str | None, _cluster("--scheduler", "Address of a dask.distributed scheduler.")] = None,
-    tls_ca_file: Annotated[str | None, _cluster("--tls-ca-file", "The cluster's certificate authority.")] = None,
-    tls_cert: Annotated[str | None, _cluster("--tls-cert", "This machine's certificate.")] = None,
-    tls_key: Annotated[str | None, _cluster("--tls-key", "The key of --tls-cert.")] = None,
-    timeout: Annotated[float, _cluster("--timeout", "Seconds to wait for the scheduler (default 10).")] = 10.0,
+    scheduler: Annotated[str | None, cluster("--scheduler", "Address of a dask.distributed scheduler.")] = None,
+    tls_ca_file: Annotated[str | None, cluster("--tls-ca-file", "The cluster's certificate authority.")] = None,
+    tls_cert: Annotated[str | None, cluster("--tls-cert", "This machine's certificate.")] = None,
+    tls_key: Annotated[str | None, cluster("--tls-key", "The key of --tls-cert.")] = None,
+    timeout: Annotated[float, cluster("--timeout", "Seconds to wait for the scheduler (default 10).")] = 10.0,
 ) -> None:
     """Run or resume a sweep; look at one with status, draw it with plot (into FOLDER/figures).
 
@@ -62,13 +59,12 @@ def sweep(
         raise ValueError("what to run must be one specification, or --quick, and not both.")
     from .. import sweep
 
-    tls = {"tls_ca_file": tls_ca_file, "tls_client_cert": tls_cert, "tls_client_key": tls_key}
     ended = sweep.run(
         "quick" if quick else words[0],
         out,
         workers=workers,
         scheduler=scheduler,
-        tls={name: value for name, value in tls.items() if value is not None},
+        tls=certificates(tls_ca_file, tls_cert, tls_key),
         timeout=timeout,
         retry=retry,
         callback=None if quiet or not sys.stderr.isatty() else lambda status: print(status.line(), file=sys.stderr),

@@ -9,8 +9,9 @@ from ..action.results import Analysis, Convergence, Elements, Expansion, Fit, Si
 from ..claims.results import Ledger
 from ..describe.results import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 from ..fisher.results import Curves, Geometry
+from ..models.results import Reading
 from ..sweep.results import Experiments, Headlines
-from ..training.results import Evolution, FinitePrediction, Forecast, Orders, Representation
+from ..training.results import Evolution, FinitePrediction, Forecast, LearningCurve, Orders, Representation
 from ..width.results import (
     Advice,
     BlockAdvice,
@@ -30,11 +31,12 @@ from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
 from ._ledger import ledger
+from ._models import reading
 from ._network import after_blocks, layers, outputs
 from ._orders import orders
 from ._phase import critical, phase
 from ._sweep import experiments, headlines
-from ._training import forecast
+from ._training import forecast, learning_curve
 from ._width import flow, scores
 
 
@@ -70,9 +72,11 @@ draw.register(Criticality, critical)
 draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
 draw.register(BlockAdvice, block_advice)
+draw.register(Reading, reading)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(Forecast, forecast)
+draw.register(LearningCurve, learning_curve)
 draw.register(FinitePrediction, contributions)
 draw.register(Evolution, evolution)
 draw.register(Representation, representation)

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..training.results import Forecast
+from ..training.results import Forecast, LearningCurve
 from ._style import COLOURS, INK, panel, styled
 
 _LINES = 24
@@ -29,6 +29,27 @@ def forecast(found: Forecast) -> Figure:
         _over_input(axes, found)
     else:
         _by_sample(axes, found)
+    axes.legend(fontsize=8, loc="best")
+    return figure
+
+
+@styled
+def learning_curve(found: LearningCurve) -> Figure:
+    """The expected test error over the number of training inputs, with what was measured; beyond the sample dashed."""
+    title = f"{found.kernel}, ridge {found.ridge:g}: spectrum of {found.sample} inputs"
+    figure, axes = panel(title, "training inputs", "mean square error at new inputs")
+    figure.set_size_inches(5.2, 3.3)
+    order = np.argsort(found.sizes)
+    sizes, error, beyond = found.sizes[order], found.error[order], found.beyond[order]
+    within = np.count_nonzero(~beyond)
+    axes.plot(sizes[:within], error[:within], "o-", color=COLOURS[0], markersize=3, label="expected")
+    if beyond.any():
+        last = slice(max(0, within - 1), None)
+        axes.plot(sizes[last], error[last], "o--", color=COLOURS[0], markersize=3, label="expected, beyond the sample")
+    if found.measured is not None:
+        axes.plot(found.sizes, found.measured, "x", color=COLOURS[1], label="measured")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
     axes.legend(fontsize=8, loc="best")
     return figure
 

@@ -14,7 +14,14 @@ from ..describe.results import ActivationCard, Available, AveragesCard, BlocksCa
 _NUMBER = re.compile(r"[-+−]?(\d[\d,.]*(e[-+]?\d+)?|inf|∞)( ± \S+)?|[-–—]?", re.IGNORECASE)
 
 # Modules that register the tables of a theory's results when the first of them is printed: a theory brings JAX along.
-_LATER = {"action": "._action", "fisher": "._fisher", "sweep": "._sweep", "training": "._training", "width": "._width"}
+_LATER = {
+    "action": "._action",
+    "fisher": "._fisher",
+    "models": "._models",
+    "sweep": "._sweep",
+    "training": "._training",
+    "width": "._width",
+}
 
 DERIVATIVES = ("σ", "σ'", "σ''", "σ'''")
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._result import Result
-from ..training.results import Forecast, Posterior, Prediction, Regression, Tested
+from ..training.results import Forecast, LearningCurve, Posterior, Prediction, Regression, Tested
 from . import _finite as _finite
 from ._tables import Table, tables
 
@@ -31,18 +31,48 @@ def _prediction(found: Prediction) -> tuple[Table, ...]:
 
 @tables.register(Posterior)
 def _posterior(found: Posterior) -> tuple[Table, ...]:
-    N, O = found.mean.shape
+    N, O = found.mean.shape[-2:]
+    several = found.noise[:, 0].tolist() if found.noise.ndim == 2 else [None]
     rows = tuple(
-        (str(a + 1), *(_with_spread(found.mean[a, i], found.std[a, i]) for i in range(min(O, _OUTPUTS))))
+        (
+            *(() if noise is None else (f"{noise:g}",)),
+            str(a + 1),
+            *(_with_spread(m[a, i], s[a, i]) for i in range(min(O, _OUTPUTS))),
+        )
+        for noise, m, s in zip(several, found.mean.reshape(-1, N, O), found.std.reshape(-1, N, O), strict=True)
         for a in range(min(N, _ROWS))
     )
     columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
-    return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=_left_out(N, O)),)
+    notes = _left_out(N, O)
+    if found.leave_one_out is not None:
+        columns = ("noise", *columns)
+        errors = ", ".join(f"{noise:g}: {error:.4g}" for noise, error in zip(several, found.leave_one_out))
+        notes = (*notes, f"Leave-one-out error by noise: {errors}.")
+    return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=notes),)
 
 
 @tables.register(Regression)
 def _regression(found: Regression) -> tuple[Table, ...]:
-    return (_solved(found, len(found.x)),)
+    if found.leave_one_out is None or found.leave_one_out_error is None:
+        return (_solved(found, len(found.x)),)
+    rows = tuple(
+        (f"{ridge:g}", f"{value:.4g}", f"{error:.1g}")
+        for ridge, value, error in zip(found.ridges, found.leave_one_out, found.leave_one_out_error)
+    )
+    columns = ("ridge", "mean square error", "its standard error")
+    return (_solved(found, len(found.x)), Table(title="Leave-one-out", columns=columns, rows=rows))
+
+
+@tables.register(LearningCurve)
+def _curve(found: LearningCurve) -> tuple[Table, ...]:
+    measured = [None] * len(found.sizes) if found.measured is None else found.measured
+    rows = tuple(
+        (str(size), f"{error:.4g}", "" if seen is None or np.isnan(seen) else f"{seen:.4g}", f"{dimension:.4g}")
+        for size, error, seen, dimension in zip(found.sizes, found.error, measured, found.dimension)
+    )
+    columns = ("training inputs", "expected error", "measured", "directions learned")
+    title = f"Learning curve: {found.kernel}, ridge {found.ridge:g}, spectrum of {found.sample} inputs"
+    return (Table(title=title, columns=columns, rows=rows),)
 
 
 @tables.register(Tested)

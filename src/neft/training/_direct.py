@@ -3,12 +3,12 @@
 import numpy as np
 
 from .._progress import track
-from ._kept import Folder
+from ._kept import Part
 from ._panels import factorize, solve
 from ._tiles import Kept, Place, Tiles, cuts, in_threads
 
 
-def factor(tiles: Tiles, kept: Kept | None = None, folder: Folder | None = None) -> list[np.ndarray]:
+def factor(tiles: Tiles, kept: Kept | None = None, folder: Part | None = None) -> list[np.ndarray]:
     """The panels of the Cholesky factor; tiles come from `kept` or are computed in float32, once each.
 
     With a folder each panel is kept in a file, and those that are there already are read.
@@ -36,8 +36,10 @@ def columns(tiles: Tiles, cut: slice, kept: Kept | None) -> np.ndarray:
     def entries(place: Place) -> np.ndarray:
         return tiles.tile(*place, np.float32) if kept is None else kept[place[0].start, cut.start]
 
-    for (rows, _), found in zip(places, in_threads(entries, places)):
+    made = in_threads(entries, places) if kept is None else map(entries, places)
+    for (rows, _), found in zip(places, made):
         panel[rows.start - cut.start : rows.stop - cut.start] = found
+    np.einsum("ii->i", panel[: panel.shape[1]])[:] += np.float32(tiles.ridge)
     return panel
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,6 +94,19 @@ class Folder:
         with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
 
+    def drop(self, start: str) -> None:
+        """Let go what was kept under names that begin like this."""
+        gone = [name for name in self.files if name.startswith(start)]
+        files = [self.files.pop(name)[0] for name in gone]
+        if files:
+            self._write_note()
+        for file in files:
+            (self.path / file).unlink(missing_ok=True)
+
+    def within(self, start: str) -> "Part":
+        """The same folder, whose names all begin like this."""
+        return Part(self, start)
+
     def _release(self, size: int) -> None:
         reserved = self.path / _RESERVED
         if reserved.exists():
@@ -103,6 +116,25 @@ class Folder:
         note = {"fingerprint": self.fingerprint, "plan": self.plan, "files": self.files}
         with writing(self.path / _NOTE) as file:
             json.dump(note, file, indent=1)
+
+
+class Part(NamedTuple):
+    """What of a folder belongs to one of several regressions."""
+
+    folder: Folder
+    start: str
+
+    def save(self, name: str, **arrays: Any) -> None:
+        """As `Folder.save`."""
+        self.folder.save(self.start + name, **arrays)
+
+    def load(self, name: str) -> dict[str, np.ndarray] | None:
+        """As `Folder.load`."""
+        return self.folder.load(self.start + name)
+
+    def drop(self) -> None:
+        """Let all of it go."""
+        self.folder.drop(self.start)
 
 
 def fingerprint(specification: dict[str, Any]) -> str:

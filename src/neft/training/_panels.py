@@ -37,8 +37,10 @@ def factorize(panel: np.ndarray, before: Iterable[np.ndarray], start: int) -> No
     """
     own = panel.shape[1]
     for left in before:
-        # C - B Aᵀ, written for the transposes.
-        _blas.sgemm(-1.0, left[:own].T, left.T, 1.0, panel.T, trans_a=1, overwrite_c=1)
+        # C - B Aᵀ, written for the transposes; of the symmetric block half.
+        _blas.ssyrk(-1.0, left[:own].T, 1.0, panel[:own].T, trans=1, lower=0, overwrite_c=1)
+        if len(panel) > own:
+            _blas.sgemm(-1.0, left[:own].T, left[own:].T, 1.0, panel[own:].T, trans_a=1, overwrite_c=1)
     # The transpose of a symmetric block is the block, and of its upper factor the lower one.
     block, failed = _lapack.spotrf(panel[:own].T, lower=0, overwrite_a=1, clean=1)
     if failed:

@@ -13,7 +13,7 @@ from .._progress import track
 from ._tiles import Tiles, cuts, in_threads
 
 if TYPE_CHECKING:
-    from ._kept import Folder
+    from ._kept import Part
 
 BLOCK = 256
 """Columns that are drawn at once."""
@@ -42,7 +42,7 @@ class LowRank:
         return out
 
 
-def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Folder | None" = None) -> LowRank:
+def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Part | None" = None) -> LowRank:
     """The preconditioner of a matrix from `rank` of its columns; a folder keeps each block of them."""
     left = tiles.diagonal()
     F = np.zeros((tiles.points, rank), np.float32)

@@ -1,28 +1,33 @@
 """Kernel regression of an infinitely wide network on as many points as memory holds half a matrix of, or more."""
 
+import contextlib
 import os
 import time
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from .. import _check
-from .._blocks import BUDGET, block_size
+from .._dask import connected
 from .._progress import say
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Network
 from . import _budget
 from ._budget import in_words
-from ._kept import Folder, fingerprint
-from ._kernels import digest, targets
-from ._solver import Solver, solver
+from ._given_points import distinct, points
+from ._kept import Folder, Part, fingerprint
+from ._kernels import digest, refuse_too_many, targets
+from ._learning import LearningCurve, expected, seen
+from ._left_out import PROBES, LeftOut, leave_one_out
+from ._left_out import probes as signs_of
+from ._new_inputs import few, mean
+from ._new_inputs import variance as variance_of
+from ._solver import IllConditioned, Solver, solver
 from ._spectrum import rates, spectrum
-from ._tiles import TILE, Matrix, Tiles, cuts, in_threads
-
-_VECTORS = 12
-"""Vectors that a new input's variance takes while it is computed."""
+from ._spread import Spread
+from ._tiles import Kept, Tiles, keep
 
 
 @result
@@ -33,12 +38,20 @@ class Regression(Result):
 
     `residual` is the largest relative one of the float64 system, |y - (Θ + ridge) a|/|y|. `way` says how it was solved,
     and `cost` what that took: CPU and wall seconds, products with the matrix, bytes expected and at the peak.
+
+    `leave_one_out` holds, for each of `ridges` that was tried, the mean square by which a training target is missed by
+    the regression on all the others, and `leave_one_out_error` how far random vectors leave that open; infinity where
+    float32 cannot bear the ridge, None where neither several ridges nor probes were asked for. `ridge` is the best.
     """
 
     coefficients: Float[np.ndarray, "trains outputs"]
     x: Float[np.ndarray, "trains inputs"]
+    y: Float[np.ndarray, "trains outputs"]
     kernel: str
     ridge: float
+    ridges: Float[np.ndarray, " ridges"]
+    leave_one_out: Float[np.ndarray, " ridges"] | None
+    leave_one_out_error: Float[np.ndarray, " ridges"] | None
     residual: float
     way: str
     memory: float
@@ -53,6 +66,10 @@ class Regression(Result):
         count, outputs = self.coefficients.shape
         yield "points", f"{count}, {outputs} outputs"
         yield "kernel", f"{self.kernel}, ridge {self.ridge:g}"
+        if self.leave_one_out is not None and self.leave_one_out_error is not None:
+            best = self.ridges.tolist().index(self.ridge)
+            error = self.leave_one_out_error[best]
+            yield "leave-one-out", f"{self.leave_one_out[best]:.4g} ± {error:.1g}, of {len(self.ridges)} ridges"
         yield "residual", f"{self.residual:.2g}"
         yield "way", self.way
         yield "cost", ", ".join(f"{name} {value:.3g}" for name, value in self.cost.items())
@@ -70,12 +87,12 @@ class Regression(Result):
         """
         net = self._net()
         x_new = points(net, "x_new", x_new)
-        tiles = Tiles(net, self.x, "ntk" if self.kernel == "ntk" else "nngp", self.ridge)
-        mean = _mean(tiles, x_new, self.coefficients)
+        tiles = self._tiles()
+        found = mean(tiles, x_new, self.coefficients)
         if not variance:
-            return mean
-        return mean, np.concatenate(
-            [_variance(self._solver(tiles), x_new[cut]) for cut in _few(tiles.points, len(x_new), self.memory)]
+            return found
+        return found, np.concatenate(
+            [variance_of(self._solver(tiles), x_new[cut]) for cut in few(tiles.points, len(x_new), self.memory)]
         )
 
     @public
@@ -94,6 +111,69 @@ class Regression(Result):
         names = ("kernel", "ridge", "residual", "way", "cost", "made")
         return Tested(mean=mean, accuracy=found, points=len(self.x), **{name: getattr(self, name) for name in names})
 
+    @public
+    def learning_curve(
+        self, sizes: Any, *, x_test: Any = None, y_test: Any = None, sample: int = 4096, seed: int = 0
+    ) -> LearningCurve:
+        """The test error that theory expects for numbers of training inputs, at this kernel and ridge.
+
+        From the eigenvalues of the kernel of a sample and its targets along the eigenvectors (docs/theory/training,
+        eqs. 65-70), for new inputs that come from where the training inputs came from. It takes 24 M² bytes and about
+        10 M³ operations for a sample of M.
+
+        Args:
+            sizes: a list of numbers of training inputs; those above the sample are reached by power laws.
+            x_test: new inputs (M, n_0) on which regressions on as many of the training inputs are tried, if wanted.
+            y_test: their targets, (M, n_L) or (M,).
+            sample: the largest number of training inputs whose spectrum is taken.
+            seed: which of them are taken.
+        """
+        found = _check.array("sizes", sizes, ndim=1, dtype=np.int64, at_least=1)
+        if not found.size:
+            raise ValueError(f"sizes is {_check.brief(sizes)}, but must hold at least one number of inputs.")
+        count = min(_check.integer("sample", sample, at_least=16), len(self.x))
+        order = np.random.default_rng(_check.integer("seed", seed, at_least=0)).permutation(len(self.x))
+        if (x_test is None) != (y_test is None):
+            missing = "x_test" if x_test is None else "y_test"
+            raise ValueError(f"{missing} is missing, but test inputs and their targets go together.")
+        measured = None
+        if x_test is not None:
+            x_test = points(self._net(), "x_test", x_test)
+            y_test = targets(y_test, len(x_test), self.y.shape[1], name="y_test")
+            measured = np.array([self._measured(order, size, x_test, y_test) for size in found.tolist()])
+        refuse_too_many(count, 24.0 * count**2)
+        # In the order of the data, so that a sample of all of them is the matrix itself.
+        chosen = np.sort(order[:count])
+        Theta = self._tiles().between(self.x[chosen], None, np.float64) + self.ridge * np.eye(count)
+        shown = seen(Theta, self.y[chosen])
+        expectations = [expected(shown, size) for size in found.tolist()]
+        error, kappa, dimension = np.array(expectations).T
+        return LearningCurve(
+            sizes=found,
+            error=error,
+            measured=measured,
+            beyond=found > count,
+            kappa=kappa,
+            dimension=dimension,
+            sample=count,
+            kernel=self.kernel,
+            ridge=self.ridge,
+            made=Made.by("neft.training.learning_curve", specification={"fit": self.made.specification, "seed": seed}),
+        )
+
+    def _measured(self, order: np.ndarray, size: int, x_test: np.ndarray, y_test: np.ndarray) -> float:
+        # The other end of the shuffled inputs than the sample's, so that small sizes share nothing with it.
+        if size > len(self.x):
+            return np.nan
+        chosen = order[len(order) - size :]
+        fit = regress(
+            self._net(), self.x[chosen], self.y[chosen], ridge=self.ridge, kernel=self.kernel, memory=self.memory
+        )
+        return float(np.mean((fit.predict(x_test) - y_test) ** 2))
+
+    def _tiles(self) -> Tiles:
+        return Tiles(self._net(), self.x, "ntk" if self.kernel == "ntk" else "nngp", self.ridge)
+
     def _net(self) -> Network:
         if self._live is not None:
             return self._live.matrix.tiles.net
@@ -102,8 +182,9 @@ class Regression(Result):
     def _solver(self, tiles: Tiles) -> "Solver":
         if self._live is None:
             residual = self.made.tolerances["residual"]
-            plan = _budget.fitting(_ways(tiles, residual), tiles.points, self.memory)
-            object.__setattr__(self, "_live", solver(tiles, residual, plan))
+            plan = _budget.fitting(_ways(tiles, residual, tiles.net.outputs), tiles.points, self.memory)
+            kept = keep(tiles, np.float64) if plan.keeps else None
+            object.__setattr__(self, "_live", solver(tiles, residual, plan, kept=kept))
         assert self._live is not None
         return self._live
 
@@ -129,11 +210,15 @@ def regress(
     x: Any,
     y: Any,
     *,
-    ridge: float = 0.0,
+    ridge: Any = 0.0,
     kernel: str = "ntk",
     memory: Any = "8GB",
     folder: str | os.PathLike[str] | None = None,
     residual: float = 1e-6,
+    probes: int | None = None,
+    scheduler: str | None = None,
+    tls: dict[str, str] | None = None,
+    timeout: float = 10.0,
 ) -> Regression:
     """Kernel regression on many points: (Θ + ridge) a = y, solved to a residual, within a memory.
 
@@ -146,12 +231,20 @@ def regress(
         net: the specification.
         x: training inputs, shape (N, n_0); in float32 they take half the memory.
         y: targets, shape (N, n_L), or (N,) for one output.
-        ridge: what is added to the kernel's diagonal.
+        ridge: what is added to the kernel's diagonal; of a list the one with the least leave-one-out error is taken,
+            which costs a solution for each.
         kernel: "ntk" or "nngp".
         memory: the most that this process may hold, such as "8GB" or "2GiB", JAX and data included.
         folder: a new folder, in which the factor and the solution are kept as they are made; after any stop the same
             call goes on from there. Without one nothing is kept.
         residual: the relative residual of the float64 system that is wanted.
+        probes: random vectors from which the leave-one-out error is told (docs/theory/training, eq. 64); by default 64
+            for several ridges and none for one.
+        scheduler: the address of a dask.distributed scheduler, such as "tcp://10.0.0.1:8786", whose workers compute
+            and, where their memory allows it, keep the tiles. They need neft, nothing of the folder.
+        tls: for a scheduler at "tls://…", the arguments of `distributed.Security`: tls_ca_file, tls_client_cert,
+            tls_client_key.
+        timeout: seconds to wait for the scheduler.
 
     >>> from neft import MLP
     >>> fit = regress(MLP((1, 64, 1), "relu", C_b=0.1), [[-1.0], [0.5], [1.0]], [1.0, 0.0, 1.0])
@@ -159,116 +252,143 @@ def regress(
     True
     """
     started, worked = time.monotonic(), time.process_time()
-    ridge = _check.real("ridge", ridge, at_least=0.0)
+    ridges = _ridges(ridge)
     _check.one_of("kernel", kernel, ("ntk", "nngp"))
     residual = _check.real("residual", residual, above=0.0)
+    many = _check.integer("probes", (PROBES if ridges.size > 1 else 0) if probes is None else probes, at_least=0)
+    if ridges.size > 1 and not many:
+        raise ValueError("probes is 0, but several ridges are told apart by their leave-one-out errors.")
+    if tls and scheduler is None:
+        raise ValueError("tls is given without a scheduler, but belongs to one.")
     x = points(net, "x", x)
     y = targets(y, len(x), net.outputs, name="y")
-    specification = {"net": net.to_dict(), "data": digest(x, y), "ridge": ridge, "kernel": kernel}
-    if not ridge:
-        x, y = _distinct(x, y)
-    tiles = Tiles(net, x, "ntk" if kernel == "ntk" else "nngp", ridge)
-    place = None if folder is None else Folder(folder, fingerprint(specification | {"residual": residual}))
-    plan = _budget.fitting(_ways(tiles, residual, place), len(x), memory)
-    say(f"{len(x)} points: {plan}, {in_words(plan.bytes)} of memory, about {plan.seconds:.0f} seconds.")
-    if place is not None:
-        on_disk = plan.on_disk(len(x), net.outputs)
-        say(f"{place.path} will hold {in_words(on_disk)}.")
-        place.begin(plan._asdict(), on_disk)
-    live = solver(tiles, residual, plan, place)
-    prepared = time.process_time()
-    solved = live(y, place)
+    specification = {"net": net.to_dict(), "data": digest(x, y), "ridge": ridges.tolist(), "kernel": kernel}
+    if not ridges.min():
+        x, y = distinct(x, y)
+    tiles = Tiles(net, x, "ntk" if kernel == "ntk" else "nngp", float(ridges.min()))
+    task = fingerprint(specification | {"residual": residual, "probes": many})
+    place = None if folder is None else Folder(folder, task)
+    columns = net.outputs + many
+    with contextlib.ExitStack() as stack:
+        spread = None
+        if scheduler is not None:
+            client = stack.enter_context(connected(scheduler, tls or {}, _check.real("timeout", timeout, above=0.0)))
+            spread = Spread(client, tiles, None if place is None else f"neft-{task}")
+        plan = _budget.fitting(_ways(tiles, residual, columns, place, spread), len(x), memory)
+        say(f"{len(x)} points: {plan}, {in_words(plan.bytes)} of memory, about {plan.seconds:.0f} seconds.")
+        if place is not None:
+            on_disk = plan.on_disk(len(x), columns) + 16 * len(x) * net.outputs * ridges.size
+            say(f"{place.path} will hold {in_words(on_disk)}.")
+            place.begin(plan._asdict(), on_disk)
+        job = _Job(y, residual, plan, signs_of(len(x), many) if many else None, spread)
+        found = job.all_of(tiles, ridges, place)
+        if spread is not None:
+            spread.end()
     if place is not None:
         place.end()
+    best = min(range(len(found)), key=lambda i: found[i].left_out.value)
     fit = Regression(
-        coefficients=solved.x,
+        coefficients=found[best].coefficients,
         x=x,
+        y=y,
         kernel=kernel,
-        ridge=ridge,
-        residual=solved.residual,
-        way=str(plan),
+        ridge=float(ridges[best]),
+        ridges=ridges,
+        leave_one_out=np.array([one.left_out.value for one in found]) if many else None,
+        leave_one_out_error=np.array([one.left_out.error for one in found]) if many else None,
+        residual=found[best].residual,
+        way=f"{plan}, on a cluster" if spread is not None else str(plan),
         memory=_budget.parsed(memory),
         cost={
             "CPU seconds": time.process_time() - worked,
-            "CPU seconds of refinement": time.process_time() - prepared,
+            "CPU seconds of refinement": job.refining,
             "seconds": time.monotonic() - started,
-            "products": float(solved.products),
-            "seconds expected": plan.seconds,
+            "products": float(sum(one.products for one in found)),
+            "seconds expected": plan.seconds * len(found),
             "bytes expected": plan.bytes,
             "bytes at the peak": _budget.peak(),
         },
         network=net.to_dict(),
         made=Made.by("neft.training.regress", specification=specification, tolerances={"residual": residual}),
     )
-    object.__setattr__(fit, "_live", live)
+    if found[best].live is not None and spread is None:
+        object.__setattr__(fit, "_live", found[best].live)
     return fit
 
 
-def points(net: Network, name: str, x: Any) -> np.ndarray:
-    """At least one input of the network, in float32 where it is given so, else in float64."""
-    kept = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
-    x = _check.array(name, x, shape=(None, net.inputs), dtype=kept)
-    if not len(x):
-        raise ValueError(f"{name} has shape {x.shape}, but must hold at least one input.")
-    return x
+class _Found(NamedTuple):
+    # The solution at one ridge; the solver of the last one only, since two factors may not fit.
+    coefficients: np.ndarray
+    residual: float
+    products: int
+    left_out: LeftOut
+    live: Solver | None = None
 
 
-def _ways(tiles: Tiles, residual: float, folder: Folder | None = None) -> list[_budget.Plan]:
+class _Job:
+    # One system of equations after the other, at growing ridges.
+    def __init__(
+        self, y: np.ndarray, residual: float, plan: _budget.Plan, signs: np.ndarray | None, spread: Spread | None
+    ) -> None:
+        self.y, self.residual, self.plan, self.signs, self.spread = y, residual, plan, signs, spread
+        self.refining = 0.0
+
+    def all_of(self, tiles: Tiles, ridges: np.ndarray, place: Folder | None) -> list[_Found]:
+        kept = keep(tiles, np.float64) if self.plan.keeps and self.spread is None else None
+        found: list[_Found] = []
+        refused = None
+        for i, ridge in enumerate(ridges.tolist()):
+            if found:
+                found[-1] = found[-1]._replace(live=None)
+            part = None if place is None else place.within(f"ridge-{i:03d}-" if ridges.size > 1 else "")
+            try:
+                found.append(self._one(tiles._replace(ridge=ridge), kept, part, last=ridges.size == 1))
+            except IllConditioned as error:
+                refused = error
+                if part is not None:
+                    part.drop()
+                found.append(_Found(np.empty((0, 0)), np.inf, 0, LeftOut(np.inf, np.inf)))
+        if refused is not None and all(np.isinf(one.residual) for one in found):
+            raise ValueError(str(refused))
+        return found
+
+    def _one(self, tiles: Tiles, kept: Kept | None, part: Part | None, *, last: bool) -> _Found:
+        done = None if part is None or last else part.load("solved")
+        if done is not None:
+            value, error, residual, products = done["numbers"].tolist()
+            return _Found(done["coefficients"], residual, int(products), LeftOut(value, error))
+        spread = None if self.spread is None else self.spread.at(tiles.ridge)
+        live = solver(tiles, self.residual, self.plan, part, kept=kept, spread=spread)
+        started = time.process_time()
+        right = self.y if self.signs is None else np.concatenate([self.y, self.signs], axis=1)
+        solved = live(right, part)
+        self.refining += time.process_time() - started
+        outputs = self.y.shape[1]
+        a, left_out = solved.x[:, :outputs].copy(), LeftOut(0.0, 0.0)
+        if self.signs is not None:
+            left_out = leave_one_out(a, self.signs, solved.x[:, outputs:], tiles.diagonal() + tiles.ridge)
+        if part is not None and not last:
+            numbers = np.array([*left_out, solved.residual, solved.products])
+            part.drop()
+            part.save("solved", coefficients=a, numbers=numbers)
+        return _Found(a, solved.residual, solved.products, left_out, live)
+
+
+def _ridges(ridge: Any) -> np.ndarray:
+    if not isinstance(ridge, (list, tuple)) and not getattr(ridge, "ndim", 0):
+        return np.array([_check.real("ridge", ridge, at_least=0.0)])
+    found = _check.array("ridge", ridge, ndim=1, at_least=0.0)
+    if not found.size:
+        raise ValueError(f"ridge is {_check.brief(ridge)}, but must be a number or a list of at least one.")
+    return found
+
+
+def _ways(
+    tiles: Tiles, residual: float, columns: int, folder: Folder | None = None, spread: Spread | None = None
+) -> list[_budget.Plan]:
     if folder is not None and folder.plan is not None:
         return [_budget.Plan(**folder.plan)]  # as it was begun
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
-    return _budget.plans(tiles.points, tiles.net.outputs, expected, rates(tiles))
-
-
-def _distinct(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    # Without a ridge an input that is there twice makes the matrix singular: once is enough, if the targets agree.
-    first: dict[bytes, int] = {}
-    for i, row in enumerate(x):
-        found = first.setdefault((row + 0.0).tobytes(), i)  # -0 is 0
-        if found != i and (y[found] != y[i]).any():
-            raise ValueError(
-                f"x holds the same input at {found} and {i} with different targets, which ridge=0 cannot fit: give a "
-                "ridge or leave one out."
-            )
-    if len(first) == len(x):
-        return x, y
-    rows = np.fromiter(first.values(), int)
-    return x[rows], y[rows]
-
-
-def _mean(tiles: Tiles, x_new: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    # Blocks of the training inputs are summed in their order, so that the threads do not change the rounding.
-    mean = np.zeros((len(x_new), coefficients.shape[1]))
-    places = [(new, old) for new in cuts(len(x_new)) for old in cuts(tiles.points)]
-
-    def part(place: tuple[slice, slice]) -> np.ndarray:
-        new, old = place
-        return tiles.between(x_new[new], tiles.x[old], np.float64) @ coefficients[old]
-
-    for (new, _), found in zip(places, in_threads(part, places, "prediction")):
-        mean[new] += found
-    return mean
-
-
-def _variance(solve: Solver, x_new: np.ndarray) -> np.ndarray:
-    # Columns of A are the weights of the training inputs at one new input (docs/theory/training, eqs. 3 and 5).
-    tiles = solve.matrix.tiles
-    Theta_Ax = _columns(tiles, x_new)
-    A = solve(Theta_Ax).x
-    prior = Tiles(tiles.net, x_new, "nngp").diagonal()
-    if tiles.which == "nngp":
-        return prior - np.einsum("ij,ij->j", A, Theta_Ax)
-    K = Tiles(tiles.net, tiles.x, "nngp")
-    return prior + np.einsum("ij,ij->j", A, Matrix(K)(A) - 2 * _columns(K, x_new))
-
-
-def _columns(tiles: Tiles, x_new: np.ndarray) -> np.ndarray:
-    lines = cuts(tiles.points)
-    made = in_threads(lambda old: tiles.between(tiles.x[old], x_new, np.float64), lines, "kernel")
-    return np.concatenate(list(made))
-
-
-def _few(count: int, news: int, memory: float) -> list[slice]:
-    # As many new inputs at once as what is left of the memory holds vectors for.
-    left = max(BUDGET, memory - _budget.resident())
-    return cuts(news, min(TILE, block_size(8 * _VECTORS * count, news, budget=left)))
+    if spread is not None:
+        return _budget.on_cluster(tiles.points, columns, expected, rates(tiles), spread.threads, keeps=spread.keeps)
+    return _budget.plans(tiles.points, columns, expected, rates(tiles), residual)

@@ -7,11 +7,12 @@ import numpy as np
 from ._budget import Plan
 from ._conjugate import Product, Solved, State, conjugate
 from ._direct import Factor, factor
-from ._kept import Folder
+from ._kept import Part
 from ._panels import NotPositive
 from ._pivots import pivoted
 from ._spectrum import spectrum
-from ._tiles import Matrix, Tiles, keep
+from ._spread import Spread
+from ._tiles import Kept, Matrix, Tiles
 
 _MOST = 12
 """Products with the matrix after which refinement is given up."""
@@ -31,10 +32,10 @@ BEARS = 2e-7
 class Solver:
     """Solves a system again and again, to a relative residual of `tolerance`."""
 
-    def __init__(self, matrix: Matrix, inverse: Product, tolerance: float, most: int) -> None:
+    def __init__(self, matrix: Matrix | Spread, inverse: Product, tolerance: float, most: int) -> None:
         self.matrix, self.inverse, self.tolerance, self.most = matrix, inverse, tolerance, most
 
-    def __call__(self, right: np.ndarray, folder: Folder | None = None) -> Solved:
+    def __call__(self, right: np.ndarray, folder: Part | None = None) -> Solved:
         """The solution for right sides (N, n); a folder keeps how far it is, every minute or so."""
         state, notice = None, None
         if folder is not None:
@@ -57,7 +58,7 @@ class Solver:
 
 class _Sum:
     # A product that is under way, in a file that says which of them it is.
-    def __init__(self, folder: Folder, products: int) -> None:
+    def __init__(self, folder: Part, products: int) -> None:
         self.folder, self.products, self.last = folder, products, time.monotonic()
 
     def next(self, state: State) -> None:
@@ -76,10 +77,20 @@ class _Sum:
             self.last = time.monotonic()
 
 
-def solver(tiles: Tiles, tolerance: float, plan: Plan, folder: Folder | None = None) -> Solver:
-    """The solver of a matrix by the way that is planned; a folder keeps what it is made of."""
-    kept = keep(tiles, np.float64) if plan.keeps else None
-    matrix = Matrix(tiles, kept)
+def solver(
+    tiles: Tiles,
+    tolerance: float,
+    plan: Plan,
+    folder: Part | None = None,
+    *,
+    kept: Kept | None = None,
+    spread: Spread | None = None,
+) -> Solver:
+    """The solver of a matrix by the way that is planned; a folder keeps what it is made of.
+
+    `kept` are its tiles, if they stay in memory; `spread` does its products on a cluster.
+    """
+    matrix = Matrix(tiles, kept) if spread is None else spread
     if plan.rank:
         return Solver(matrix, pivoted(tiles, plan.rank, folder=folder), tolerance, _LONGEST * plan.products)
     try:
@@ -88,8 +99,12 @@ def solver(tiles: Tiles, tolerance: float, plan: Plan, folder: Folder | None = N
         raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.points} is not positive") from None
 
 
+class IllConditioned(ValueError):
+    """A ridge that is too small for the way that was taken."""
+
+
 def _refused(tiles: Tiles, why: str, way: str = "float32") -> Exception:
-    return ValueError(
+    return IllConditioned(
         f"ridge is {tiles.ridge:g}, but this kernel is too ill-conditioned for {way} ({why}): from about "
         f"ridge={BEARS * spectrum(tiles).largest:.1g} on, {BEARS:g} of its largest eigenvalue, it is not."
     )

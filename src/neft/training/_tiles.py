@@ -1,10 +1,12 @@
 """A kernel matrix over many inputs that nobody holds whole: its tiles are computed where they are wanted."""
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Literal, NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from .. import width
@@ -32,19 +34,35 @@ def threads() -> int:
 
 
 def in_threads(work: Callable[[Any], Any], items: Sequence[Any], label: str | None = None) -> Iterator[Any]:
-    """work(item) for all items, in their order, a few of them ahead in threads; with a progress bar named `label`."""
-    left, waiting = iter(items), []
-    with ThreadPoolExecutor(threads()) as pool:
-        try:
-            for _ in track(items, label) if label else items:
-                with quietly():  # kernels have bars of their own
-                    while len(waiting) <= threads() and (item := next(left, None)) is not None:
-                        waiting.append(pool.submit(work, item))
-                    found = waiting.pop(0).result()
-                yield found
-        finally:
-            for one in waiting:
-                one.cancel()
+    """work(item) for all items, in their order, a few of them ahead in threads; with a progress bar named `label`.
+
+    JAX's devices take the items in turn.
+    """
+    left, waiting = iter(enumerate(items)), []
+    devices = jax.local_devices()
+    many = max(threads(), len(devices) + 1)
+
+    def on_device(i: int, item: Any) -> Any:
+        with jax.default_device(devices[i % len(devices)]):
+            return work(item)
+
+    try:
+        for _ in track(items, label) if label else items:
+            with quietly():  # kernels have bars of their own
+                while len(waiting) <= many and (item := next(left, None)) is not None:
+                    waiting.append(_pool(many).submit(on_device, *item))
+                found = waiting.pop(0).result()
+            yield found
+    finally:
+        for one in waiting:
+            one.cancel()
+        wait(waiting)
+
+
+@functools.cache
+def _pool(many: int) -> ThreadPoolExecutor:
+    # One for the whole process: the allocator keeps some memory for each thread that there ever was.
+    return ThreadPoolExecutor(many, thread_name_prefix="neft-tiles")
 
 
 def cuts(count: int, size: int | None = None) -> list[slice]:
@@ -72,11 +90,8 @@ class Tiles(NamedTuple):
         return [(rows, columns) for i, rows in enumerate(lines) for columns in lines[: i + 1]]
 
     def tile(self, rows: slice, columns: slice, dtype: Any) -> np.ndarray:
-        """The entries of these rows and columns, which are the same or have none in common."""
-        if rows != columns:
-            return self.between(self.x[rows], self.x[columns], dtype)
-        entries = self.between(self.x[rows], None, dtype)
-        return entries + np.asarray(self.ridge, dtype) * np.eye(len(entries), dtype=dtype)
+        """The kernel alone, of these rows and columns, which are the same or have none in common."""
+        return self.between(self.x[rows], None if rows == columns else self.x[columns], dtype)
 
     def between(self, x1: np.ndarray, x2: np.ndarray | None, dtype: Any) -> np.ndarray:
         """The kernel alone, of inputs x1 with x2, or with themselves."""
@@ -106,6 +121,32 @@ class Checkpoint(Protocol):
         ...
 
 
+@jax.jit
+def _both(entries: Any, right: Any, left: Any) -> tuple[Any, Any]:
+    return entries @ right, entries.T @ left
+
+
+def products(entries: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A tile times `right`, and its transpose times `left`.
+
+    By JAX: in threads that share tiles, those of BLAS would wait for each other, a fifth of the time.
+    """
+    with jax.enable_x64(True):
+        own, mirrored = _both(entries, right, left)
+        return np.asarray(own), np.asarray(mirrored)
+
+
+@jax.jit
+def _once(entries: Any, right: Any) -> Any:
+    return entries @ right
+
+
+def times(entries: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """A tile times `right`, by JAX."""
+    with jax.enable_x64(True):
+        return np.asarray(_once(entries, right))
+
+
 class Matrix:
     """Products with a matrix of tiles in float64; what is not `kept` is computed again for each of them."""
 
@@ -113,30 +154,36 @@ class Matrix:
         self.tiles, self.kept = tiles, kept
         self.checkpoint: Checkpoint | None = None
 
-    def tile(self, place: Place) -> np.ndarray:
-        """A tile on or below the diagonal."""
-        rows, columns = place
-        return self.tiles.tile(rows, columns, np.float64) if self.kept is None else self.kept[rows.start, columns.start]
-
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """The product with vectors (N, n)."""
+        if self.kept is not None:
+            return self._of_kept(self.kept, v)
 
-        def products(place: Place) -> tuple[np.ndarray, np.ndarray | None]:
+        def of_tile(place: Place) -> tuple[np.ndarray, np.ndarray]:
             rows, columns = place
-            entries = self.tile(place)
-            return entries @ v[columns], None if rows == columns else entries.T @ v[rows]
+            return products(self.tiles.tile(rows, columns, np.float64), v[columns], v[rows])
 
-        out, done = np.zeros_like(v), 0
+        out, done = self.tiles.ridge * v, 0
         if self.checkpoint is not None:
             out, done = self.checkpoint.load(out)
         places = self.tiles.places()[done:]
-        for (rows, columns), (own, mirrored) in zip(places, in_threads(products, places, "products")):
+        for (rows, columns), (own, mirrored) in zip(places, in_threads(of_tile, places, "products")):
             out[rows] += own
-            if mirrored is not None:
+            if rows != columns:
                 out[columns] += mirrored
             done += 1
             if self.checkpoint is not None:
                 self.checkpoint.reached(out, done)
+        return out
+
+    def _of_kept(self, kept: Kept, v: np.ndarray) -> np.ndarray:
+        # One after the other, each in all threads of BLAS.
+        out = self.tiles.ridge * v
+        for rows, columns in self.tiles.places():
+            entries = kept[rows.start, columns.start]
+            out[rows] += entries @ v[columns]
+            if rows != columns:
+                out[columns] += entries.T @ v[rows]
         return out
 
 

@@ -4,6 +4,7 @@ from ._ensemble import TrainedEnsemble as TrainedEnsemble
 from ._evolve import Evolution as Evolution
 from ._finite import FinitePrediction as FinitePrediction
 from ._forecast import Forecast as Forecast
+from ._learning import LearningCurve as LearningCurve
 from ._nngp import Posterior as Posterior
 from ._orders import Orders as Orders
 from ._predict import Prediction as Prediction

@@ -1,0 +1,151 @@
+"""Which activation a function of one entry is, and which norm a piece of the graph is: by what they do to numbers."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .._activation import Activation, activation
+from .._precision import float64
+from ._graph import Known, Node
+from ._values import evaluate, understood
+
+_POINTS = np.concatenate([np.linspace(-6, 6, 49), [-25.3, -11.7, 12.9, 31.4]])
+_CLOSE = 1e-6  # frameworks write √½ in single precision
+_PLAIN = (
+    "linear",
+    "relu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "erf",
+    "sin",
+    "gelu",
+    "silu",
+    "mish",
+    "quadratic",
+    "hard_tanh",
+)
+
+
+def scale_of(function: Callable[[Any], Any]) -> float | None:
+    """The number c if the function is c z; else None."""
+    values = _values(function)
+    if values is None:
+        return None
+    factor = float(values @ _POINTS / (_POINTS @ _POINTS))
+    return factor if _close(values, factor * _POINTS) else None
+
+
+def named(function: Callable[[Any], Any]) -> Activation | None:
+    """The named activation that the function is, if it is one."""
+    values = _values(function)
+    if values is None:
+        return None
+    for names in (_PLAIN, _families(values)):
+        for name, others in zip(names, _named_values(names)):
+            if _close(values, others):
+                return activation(name)
+    return None
+
+
+def own(function: Callable[[Any], Any], name: str) -> Activation:
+    """The activation of a function that has no name here."""
+    return activation(function, name=name)
+
+
+def _families(values: np.ndarray) -> tuple[str, ...]:
+    # The parameter is read off where it shows.
+    at, found = dict(zip(_POINTS.tolist(), values.tolist())), []
+    if 0 < abs(at[-1.0]) < 10:
+        found += [f"leaky_relu({-at[-1.0]:.7g})", f"elu({-at[-25.3]:.7g})"]
+    if 0 < at[1.0] < 1:
+        found.append(f"swish({-math.log(1 / at[1.0] - 1):.6g})")
+    return tuple(found)
+
+
+def _values(function: Callable[[Any], Any]) -> np.ndarray | None:
+    with np.errstate(all="ignore"):
+        values = np.asarray(function(_POINTS), np.float64)
+    return values if values.shape == _POINTS.shape and np.isfinite(values).all() else None
+
+
+@functools.lru_cache(maxsize=256)
+@float64
+def _named_values(names: tuple[str, ...]) -> np.ndarray:
+    # One program for all of them.
+    functions = [activation(name) for name in names]
+    return np.array(jax.jit(lambda z: [function(z) for function in functions])(_POINTS))
+
+
+def _close(values: np.ndarray, others: np.ndarray) -> bool:
+    return bool((np.abs(values - others) <= _CLOSE * (1 + np.abs(others))).all())
+
+
+class FoundNorm(NamedTuple):
+    """A norm: whether it subtracts the mean, its ε, the gains in it (None for none) and their names."""
+
+    centres: bool
+    epsilon: float
+    gain: np.ndarray | None
+    names: tuple[str, ...]
+
+
+def norm_of(nodes: Sequence[Node], start: Node, axis: int) -> FoundNorm | None:
+    """The norm along one axis that these operations are, if they are one."""
+    if not understood(nodes) or nodes[-1].shape != start.shape:
+        return None
+    rng = np.random.default_rng(0)
+    # Rows of several sizes, so that ε shows, and with a mean, so that its subtraction does.
+    rows = [rng.normal(size=start.shape) * 10.0**-k + 0.3 * 10.0**-k for k in range(5)]
+    with np.errstate(all="ignore"):
+        try:
+            answers = [np.moveaxis(evaluate(nodes, start, row), axis, -1) for row in rows]
+        except (ValueError, IndexError):
+            return None
+    rows = [np.moveaxis(row, axis, -1) for row in rows]
+    # Of small rows nothing is left after rounding ε, so answers are compared by their own size.
+    for centres in (False, True):
+        for epsilon in _epsilons(nodes):
+            plain = [_normalized(row, centres, epsilon) for row in rows]
+            gain = sum((a * p).reshape(-1, a.shape[-1]).sum(0) / (p * p).sum() for a, p in zip(answers, plain))
+            weight = sum((p * p).reshape(-1, p.shape[-1]).sum(0) / (p * p).sum() for p in plain)
+            gain = np.divide(gain, weight, out=np.ones_like(gain), where=weight > 0)
+            if all(np.abs(a - gain * p).max() <= 1e-5 * np.abs(a).max() for a, p in zip(answers, plain)):
+                return FoundNorm(centres, epsilon, *_gain(gain, nodes))
+    return None
+
+
+def centres(nodes: Sequence[Node], start: Node, axis: int) -> bool:
+    """Whether these operations subtract the mean along one axis and nothing else."""
+    if not understood(nodes) or nodes[-1].shape != start.shape:
+        return False
+    row = np.random.default_rng(0).normal(size=start.shape)
+    with np.errstate(all="ignore"):
+        found = evaluate(nodes, start, row)
+    return np.shape(found) == row.shape and np.allclose(found, row - row.mean(axis, keepdims=True), rtol=0, atol=1e-6)
+
+
+def _normalized(row: np.ndarray, centres: bool, epsilon: float) -> np.ndarray:
+    row = row - row.mean(-1, keepdims=True) if centres else row
+    return row / np.sqrt((row * row).mean(-1, keepdims=True) + epsilon)
+
+
+def _epsilons(nodes: Sequence[Node]) -> list[float]:
+    known = [arg.value for node in nodes for arg in node.args if isinstance(arg, Known) and np.size(arg.value) == 1]
+    numbers = {float(np.ravel(value)[0]) for value in known if np.asarray(value).dtype.kind == "f"}
+    return [*sorted(number for number in numbers if 0 < number < 1), 0.0]
+
+
+def _gain(gain: np.ndarray, nodes: Sequence[Node]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    # The parameter itself has all its digits.
+    for node in nodes:
+        for arg in node.args:
+            if isinstance(arg, Known) and arg.names and np.size(arg.value) == gain.size:
+                given = np.ravel(arg.value)
+                if np.allclose(given, gain, rtol=1e-4, atol=1e-6):
+                    return given, arg.names
+    return (None, ()) if np.allclose(gain, 1, rtol=0, atol=1e-6) else (gain, ())

@@ -1,0 +1,48 @@
+"""What is said of a part of a model that is not known."""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ._graph import MARK, Node
+
+_NAMES = {
+    "while": "control flow on data (a loop whose end depends on the input)",
+    "cond": "control flow on data (a branch that depends on the input)",
+    "part": "an operation with several results",
+    "concatenate": "a concatenation",
+    "gather": "a look-up by index",
+    "dynamic_slice": "a look-up by index",
+    "slice": "a part of a vector taken by itself",
+    "split": "a vector split into parts",
+    "reduce_window_max": "max pooling",
+    "argmax": "an argmax",
+    "sort": "sorting",
+    "cumsum": "a cumulative sum",
+    "reduce_max": "a largest entry, as in softmax",
+    "rng_bit_generator": "random numbers",
+    "random_bits": "random numbers",
+    "pad": "padding",
+    "reduce_prod": "a product of entries",
+    "exp": "a function of several entries, as softmax is",
+}
+
+
+def refuse(nodes: Sequence[Node], more: str = "") -> NoReturn:
+    """Say in one sentence which operation is not known, and where it stands."""
+    ops = [node.op for node in nodes]
+    for node in nodes:
+        if node.op in ("dot_general", "conv_general_dilated") and len({id(arg) for arg in node.before}) > 1:
+            _say("a product of two things that both come from the input, as in attention", node, more)
+    for op, name in _NAMES.items():
+        if op in ops:
+            _say(name, nodes[ops.index(op)], more)
+    if ops[-1] == "mul" and len(nodes[-1].before) == 2:
+        _say("a product of two branches, as a gate is", nodes[-1], more)
+    if ops[-1] in ("add", "sub"):
+        _say("a sum of branches of which none is a plain skip", nodes[-1], more)
+    _say(nodes[-1].op.removeprefix(MARK), nodes[-1], more)
+
+
+def _say(name: str, node: Node, more: str) -> NoReturn:
+    where = f" (in {node.where})" if node.where else ""
+    raise ValueError(f"the model holds {name}{where}, which is not among the layers that can be read{more}.")

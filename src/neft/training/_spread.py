@@ -1,0 +1,133 @@
+"""Products with a kernel matrix whose tiles are computed, and where there is room kept, by dask.distributed workers.
+
+Each worker holds the tiles that it made, this process a few vectors. Everything that a task needs is another task's
+result or part of itself, so what a lost worker held is computed again by the others.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+
+from .._progress import quietly, track
+from ._tiles import Checkpoint, Place, Tiles, Which, cuts, products
+
+UNIT = 2048
+"""Inputs on each side of what one task computes: about a second of work."""
+
+_AHEAD = 4
+"""Tasks under way for each thread of the cluster."""
+
+_ROOM = 0.5
+"""Part of the workers' memory that tiles may fill."""
+
+
+class Spread:
+    """Products in float64 with the matrix of `tiles`, by the workers of a client; it stands where `Matrix` does."""
+
+    def __init__(self, client: Any, tiles: Tiles, name: str | None = None) -> None:
+        """With a `name` the cluster keeps the tiles until `end`, also if this process is lost meanwhile."""
+        self.client, self.tiles, self.name = client, tiles, name
+        self.checkpoint: Checkpoint | None = None
+        with lost(client):
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers:
+            raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
+        self.threads = sum(worker["nthreads"] for worker in workers)
+        self._ahead = _AHEAD * self.threads
+        room = sum(worker["memory_limit"] or np.inf for worker in workers)
+        lines = cuts(tiles.points, UNIT)
+        self.places = [(rows, columns) for i, rows in enumerate(lines) for columns in lines[: i + 1]]
+        self.keeps = 4 * tiles.points * (tiles.points + UNIT) < _ROOM * room
+        with lost(client):
+            self._x, self._tiles = self._published() or self._made(lines)
+
+    def _made(self, lines: list[slice]) -> tuple[list[Any], list[Any]]:
+        self._x = [self._held(self.tiles.x[line]) for line in lines]
+        made = self._x, [self._entries(place) for place in self.places] if self.keeps else []
+        if self.name is not None:
+            self.client.publish_dataset(made, name=self.name)
+        return made
+
+    def _published(self) -> tuple[list[Any], list[Any]] | None:
+        return None if self.name is None else self.client.get_dataset(self.name, default=None)
+
+    def at(self, ridge: float) -> "Spread":
+        """The same matrix with another ridge."""
+        found = copy.copy(self)
+        found.tiles = self.tiles._replace(ridge=ridge)
+        return found
+
+    def end(self) -> None:
+        """The cluster may let the tiles go."""
+        if self.name is not None:
+            with lost(self.client):
+                self.client.unpublish_dataset(self.name)
+
+    def _held(self, values: np.ndarray) -> Any:
+        # As a task: the scheduler knows how to make it again, which it would not of scattered data.
+        return self.client.submit(_itself, values, pure=False)
+
+    def _entries(self, place: Place) -> Any:
+        one, two = (self._x[part.start // UNIT] for part in place)
+        return self.client.submit(entries, self.tiles.net, self.tiles.which, one, two, place[0] == place[1], pure=False)
+
+    def __call__(self, v: np.ndarray) -> np.ndarray:
+        """The product with vectors (N, n)."""
+        out, done = self.tiles.ridge * v, 0
+        if self.checkpoint is not None:
+            out, done = self.checkpoint.load(out)
+        with lost(self.client):
+            parts = [self._held(v[line]) for line in cuts(len(v), UNIT)]
+            for (rows, columns), (own, mirrored) in self._in_order(parts, done):
+                out[rows] += own
+                if rows != columns:
+                    out[columns] += mirrored
+                done += 1
+                if self.checkpoint is not None:
+                    self.checkpoint.reached(out, done)
+        return out
+
+    def _in_order(self, parts: list[Any], done: int) -> Iterator[tuple[Place, Any]]:
+        waiting: list[Any] = []
+        places, nexts = self.places[done:], iter(range(done, len(self.places)))
+        for place in track(places, "products"):
+            while len(waiting) < self._ahead and (i := next(nexts, None)) is not None:
+                rows, columns = (part.start // UNIT for part in self.places[i])
+                tile = self._tiles[i] if self.keeps else self._entries(self.places[i])
+                work = self.client.submit(product, tile, parts[columns], parts[rows], pure=False)
+                waiting.append(work)
+            yield place, waiting.pop(0).result()
+
+
+def _itself(values: np.ndarray) -> np.ndarray:
+    return values
+
+
+def entries(net: Any, which: Which, one: np.ndarray, two: np.ndarray, same: bool) -> np.ndarray:
+    """The kernel of two blocks of inputs, which may be the same, in float64; on a worker."""
+    with quietly():
+        return Tiles(net, one, which).between(one, None if same else two, np.float64).copy()
+
+
+def product(tile: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A tile times a block of vectors, and its transpose times another; on a worker."""
+    return products(tile, right, left)
+
+
+@contextlib.contextmanager
+def lost(client: Any) -> Iterator[None]:
+    """A sentence where the cluster is lost and not a worker of it."""
+    from distributed.scheduler import KilledWorker
+
+    try:
+        yield
+    except KilledWorker:
+        raise ValueError("every worker that tried a tile was lost: give them more memory, and call again.") from None
+    except (OSError, RuntimeError, CancelledError) as error:
+        raise ValueError(
+            f"the connection to the scheduler was lost ({type(error).__name__}): with a folder the same call goes on."
+        ) from None

@@ -1,0 +1,144 @@
+"""PyTorch models as their users write them, run in an environment that has PyTorch (`test_frameworks.py`)."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(28 * 28, 40)
+        self.fc2 = nn.Linear(40, 40, bias=False)
+        self.out = nn.Linear(40, 10)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        x = x.view(x.size(0), -1)
+        x = self.drop(F.relu(self.fc1(x)))
+        x = torch.tanh(self.fc2(x))
+        return self.out(F.dropout(x, training=self.training))
+
+
+class RMSNorm(nn.Module):
+    """As many write it by hand."""
+
+    def __init__(self, width, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = RMSNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width), nn.Dropout(0.1))
+
+    def forward(self, x):
+        return x + self.mlp(self.norm(x))
+
+
+class PreNorm(nn.Module):
+    def __init__(self, depth=3, width=24):
+        super().__init__()
+        self.embed = nn.Linear(5, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2))
+
+    def forward(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+class PostNorm(nn.Module):
+    def __init__(self, width=24):
+        super().__init__()
+        self.embed = nn.Linear(5, width)
+        self.up, self.down = nn.Linear(width, 48), nn.Linear(48, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width, eps=1e-3)
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x):
+        x = self.norm1(self.embed(x))
+        residual = x
+        x = self.down(F.silu(self.up(x)))
+        x = self.norm2(residual + 0.5 * x)
+        return self.head(x).squeeze(-1)
+
+
+def deep():
+    layers = [nn.Linear(6, 16), nn.LeakyReLU(0.1)]
+    for _ in range(18):
+        layers += [nn.Linear(16, 16), nn.LeakyReLU(0.1)]
+    return nn.Sequential(*layers, nn.Linear(16, 4))
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Conv2d(2, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(8, 6, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(24, 3),
+    )
+
+
+MODELS = {
+    "plain": (Plain, (1, 28, 28)),
+    "pre-norm": (PreNorm, (5,)),
+    "post-norm": (PostNorm, (5,)),
+    "20 layers": (deep, (6,)),
+    "convolutional": (convolutional, (2, 8, 8)),
+}
+
+
+def made(name):
+    """The model with parameters that have learned something, inputs, and what it gives."""
+    torch.manual_seed(0)
+    make, shape = MODELS[name]
+    model = make()
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            if tensor.is_floating_point():
+                tensor += 0.1 * torch.randn(tensor.shape).abs()
+        x = torch.randn(4, *shape)
+        model.eval()
+        outputs = model(x)
+        model.train()
+    return model, x.numpy(), outputs.numpy()
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.fc(x) if x.sum() > 0 else x
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x, mask):
+        return self.fc(x) * mask
+
+
+BAD = {
+    "values of what it computes": Branching,
+    "MaxPool2d (in 1)": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2)),
+    "GroupNorm (in 1)": lambda: nn.Sequential(nn.Linear(3, 4), nn.GroupNorm(2, 4)),
+    "takes mask": Two,
+    "LSTM": lambda: nn.LSTM(3, 4),
+    "TransformerEncoderLayer": lambda: nn.TransformerEncoderLayer(8, 2),
+}
