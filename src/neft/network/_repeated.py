@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._activation import Activation
+from ._attention import Attention
 from ._block import Block
 from ._chain import blocks_of, fans, passed
 from ._conv import Conv
@@ -143,6 +144,8 @@ def _word(block: Any) -> str:
         return f"Dense({block.width})"
     if isinstance(block, Conv):
         return f"Conv({block.channels}, {block.shape})"
+    if isinstance(block, Attention):
+        return f"Attention({block.heads}, {block.channels})"
     if isinstance(block, Residual):
         skip = _word(block.skip) if isinstance(block.skip, Block) else f"{block.skip:g}"
         return f"Residual({in_words(block.branch)}, skip={skip})"

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ._attention import Attention
 from ._block import Averages, Block
 from ._chain import passed
 from ._conv import Conv
@@ -54,6 +55,8 @@ def _sizeless(block: Block) -> Block:
         return block.replace(width=1)
     if isinstance(block, Conv):
         return block.replace(channels=1)
+    if isinstance(block, Attention):
+        return block.replace(heads=1, channels=1, head_channels=1)
     if isinstance(block, Residual):
         skip = _sizeless(block.skip) if isinstance(block.skip, Block) else block.skip
         return Residual(*map(_sizeless, block.branch), skip=skip)
