@@ -34,6 +34,7 @@ HYPER = [
 ]
 KERNELS, ALL = ("V", "D", "A", "F", "B", "K1", "Theta1"), ("P", "Q", "R", "S", "T", "U")
 PLAN = ((8, 80_000), (16, 60_000), (40, 30_000))
+FEWER = ((8, 40_000), (16, 30_000), (40, 15_000))
 NORMED = ((16, 80_000), (28, 60_000), (64, 30_000))
 
 
@@ -116,7 +117,7 @@ NETWORKS = {
         network(of(third, "gelu", 0.8), of(third, "gelu", 1.0), end="gelu"),
         1,
         True,
-        PLAN,
+        FEWER,
     ),
     "one input, three matrices, gelu": (
         lambda n: [
@@ -128,7 +129,7 @@ NETWORKS = {
         ],
         1,
         True,
-        PLAN,
+        FEWER,
     ),
     "one input, post-norm RMS, gelu": (
         lambda n: [
