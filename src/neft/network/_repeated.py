@@ -75,15 +75,24 @@ def _found(net: Network, dense: int | None) -> tuple[Block, ...]:
     inner = parts[1:-1] if len(parts) > 2 else parts[1:]
     if not inner:
         raise ValueError(f"net is {_check.brief(net)}, which has no block between its first and its last.")
-    for period in range(1, len(inner) // 2 + 1):
-        looks = [_looks(part, dense) for part in zip(*[iter(inner)] * period)]
-        if len(inner) % period == 0 and all(look == looks[0] for look in looks):
-            return tuple(block for part in inner[:period] for block in part)
+    if step := _period(inner, dense):
+        return step
     if len(inner) == 1:
         return inner[0]
+    # With norms after the sums the last one stands before the last weights.
+    if step := _period([(block,) for block in net.blocks[1:-1]], dense):
+        return step
     raise ValueError(
         f"net is {_check.brief(net)}, which does not repeat one block between its first and its last; pass the block."
     )
+
+
+def _period(parts: Sequence[Sequence[Block]], dense: int | None) -> tuple[Block, ...] | None:
+    for period in range(1, len(parts) // 2 + 1):
+        looks = [_looks(part, dense) for part in zip(*[iter(parts)] * period)]
+        if len(parts) % period == 0 and all(look == looks[0] for look in looks):
+            return tuple(block for part in parts[:period] for block in part)
+    return None
 
 
 def _segments(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:

@@ -1,5 +1,7 @@
 """What the theories use of networks, and who designs a network does not: segments, positions, repeated blocks."""
 
+from ._branches import branched as branched
+from ._branches import with_branches as with_branches
 from ._chain import passed as passed
 from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain

@@ -18,6 +18,7 @@ from ..width.results import (
     Comparison,
     Criticality,
     Density,
+    DepthFlow,
     Interpretation,
     PhaseDiagram,
     Statistics,
@@ -27,6 +28,7 @@ from ._activation import activation
 from ._advice import advice, block_advice
 from ._averages import square_averages
 from ._data import examples
+from ._depth import depth_flow
 from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
@@ -75,6 +77,7 @@ draw.register(BlockAdvice, block_advice)
 draw.register(Reading, reading)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
+draw.register(DepthFlow, depth_flow)
 draw.register(Forecast, forecast)
 draw.register(LearningCurve, learning_curve)
 draw.register(FinitePrediction, contributions)
