@@ -108,8 +108,8 @@ def test_two_matrices_of_two_inputs_have_the_diagonal_of_one():
 def test_without_a_skip_a_branch_is_plain_layers(first):
     before = () if first is None else (first,)
     branch = [*before, Dense(12, **HYPER[1]), "gelu", Dense(6, **HYPER[3]), "gelu", Dense(8, **HYPER[2])]
-    whole = statistics(Network(3, [FIRST, Residual(*branch, skip=0.0), "gelu", LAST]), X)
-    plain = statistics(Network(3, [FIRST, *branch, "gelu", LAST]), X)
+    whole = statistics(Network(3, [FIRST, Residual(*branch, skip=0.0), "gelu", LAST]), X[0])
+    plain = statistics(Network(3, [FIRST, *branch, "gelu", LAST]), X[0])
     for name, value in plain.tensors.items():
         np.testing.assert_allclose(whole.tensors[name][-1], value[-1], rtol=1e-12, atol=1e-12, err_msg=name)
 
