@@ -6,10 +6,12 @@ from ._batch_norm import BatchNorm as BatchNorm
 from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages
 from ._block import Block as Block
+from ._block import Chain as Chain
 from ._block import Division as Division
 from ._block import Linear as Linear
 from ._block import Means as Means
 from ._block import OneMatrix as OneMatrix
+from ._block import Step as Step
 from ._block import TwoMatrices as TwoMatrices
 from ._conv import Conv as Conv
 from ._dense import Dense as Dense

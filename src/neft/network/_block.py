@@ -99,6 +99,24 @@ class OneMatrix(NamedTuple):
     last: Linear
 
 
+class Step(NamedTuple):
+    """A dense block of a branch and the activation before it, None where there is none; the width of what it sums."""
+
+    activation: Activation | None
+    dense: "Block"
+    width: int | None
+
+
+class Chain(NamedTuple):
+    """What a block skip · z + branch(z) is made of, whose branch is dense blocks and activations: its skip, its steps.
+
+    The width that the first step sums is that of the stream, None here.
+    """
+
+    skip: Any
+    steps: tuple[Step, ...]
+
+
 class Block(eqx.Module):
     """A part of a network: it maps one stage to the next (docs/theory/blocks).
 
@@ -135,12 +153,17 @@ class Block(eqx.Module):
         """The outputs with `visit(block, params, x)` for `apply`; a block made of blocks hands it on to them."""
         return visit(self, params, x)
 
-    def tensors(self) -> "Linear | OneMatrix | TwoMatrices | Division | None":
+    def tensors(self) -> "Linear | OneMatrix | TwoMatrices | Chain | Division | None":
         """What its step of the tensors of order 1/width is made of; None where it has none.
 
         A linear block has that of docs/theory/width, eqs. 20-64, two matrices that of docs/theory/blocks, eqs. 13-30,
-        a norm that of docs/theory/blocks, eqs. 38-48, one matrix that of docs/theory/residual, eqs. 12-30.
+        a norm that of docs/theory/blocks, eqs. 38-48, one matrix that of docs/theory/residual, eqs. 12-30, any chain of
+        dense blocks and activations that of docs/theory/residual, eqs. 32-44.
         """
+        return None
+
+    def chain(self) -> Chain | None:
+        """A residual block as dense blocks and activations around which its skip goes; None where it is not that."""
         return None
 
     def resized(self, change: Callable[[int], int]) -> "Block":

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from .._activation import Activation
 from .._promote import cast
-from ._block import Averages, Block, OneMatrix, TwoMatrices, Visit, hyperparameter
+from ._block import Averages, Block, Chain, OneMatrix, Step, TwoMatrices, Visit, hyperparameter
 from ._chain import applied, begun, blocks_of, passed, rates_along, simply
 from ._conv import Conv
 from ._dense import Dense
@@ -100,21 +100,35 @@ class Residual(Block):
         )
         return added(along, found)
 
-    def tensors(self) -> OneMatrix | TwoMatrices | None:
-        """The skip and one matrix, or two of them after a norm if there is one, where it has no others."""
+    def tensors(self) -> OneMatrix | TwoMatrices | Chain | None:
+        """The skip and one matrix, or two of them after a norm if there is one, or any number of them."""
+        norm, branch = None, self.branch
         if isinstance(self.skip, Block):
             return None
-        norm, branch = None, self.branch
-        if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
-            return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
         if isinstance(branch[0], Norm):
             norm, branch = branch[0].tensors(), branch[1:]
-        if len(branch) != 3:
+        if len(branch) == 3:
+            first, between, last = branch
+            if isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense):
+                return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
+        if norm is not None:
             return None
-        first, between, last = branch
-        if not (isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense)):
-            return None
-        return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
+        if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
+            return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
+        return self.chain()
+
+    def chain(self) -> Chain | None:
+        """The skip and the steps of the branch, where it holds dense blocks and activations only."""
+        steps, act, width = [], None, None
+        for block in self.branch:
+            if isinstance(block, Nonlinearity) and act is None:
+                act = block.activation
+            elif isinstance(block, Dense):
+                steps.append(Step(act, block, width))
+                act, width = None, block.width
+            else:
+                return None
+        return None if act is not None or isinstance(self.skip, Block) else Chain(self.skip, tuple(steps))
 
     def resized(self, change: Callable[[int], int]) -> "Residual":
         """With other widths in the branch, and of a dense skip."""

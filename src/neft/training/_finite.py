@@ -13,7 +13,6 @@ from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ..network import Network
-from ..network.engine import plain
 from ._kernels import inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
@@ -94,18 +93,19 @@ def output_tensors(
 
     With `first`, only entries with at most two different inputs that are not among that many first ones.
     """
-    chain = plain(net)
-    if chain is None:
-        raise ValueError(f"order is 1, but the tensors that it takes are known for dense blocks only, not for {net}.")
-    kinks = [kink for kink in chain.activation.kinks if kink.order < 2]
+    kinks = [(act, kink) for act in net.activations for kink in act.kinks if kink.order < 2]
     if kinks:
+        act, kink = kinks[0]
         raise ValueError(
-            f"activation is {chain.activation.name}, but order 1 needs R, S, T and U, which do not exist where "
-            f"derivative {kinks[0].order} of the activation jumps."
+            f"activation is {act.name}, but order 1 needs R, S, T and U, which do not exist where "
+            f"derivative {kink.order} of the activation jumps."
         )
     if rtol is None:
         rtol = ACCURATE if len(x) <= FEW else AFFORDABLE
-    return width.output_tensors(chain, x, names, rtol=rtol, first=first)
+    try:
+        return width.output_tensors(net, x, names, rtol=rtol, first=first)
+    except width.AbsentTensor as absent:
+        raise ValueError(f"order is 1, which needs tensors that are not known here: {absent}") from None
 
 
 def predict_finite(

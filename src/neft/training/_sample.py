@@ -108,7 +108,7 @@ def sample(
     (docs/theory/training, eqs. 54-62).
 
     Args:
-        net: the specification; at order 1 a plain MLP.
+        net: the specification; at order 1 one whose tensors `width.statistics` knows.
         x_train: training inputs, shape (N, n_0).
         y_train: labels 0, 1, 2, … of shape (N,), or probabilities (N, n_L); whatever the loss takes.
         x_test: inputs to predict, shape (N_test, n_0); the training inputs by default.

@@ -74,6 +74,13 @@ def next_layer(
     means = Means(own[:, None], own[None, :], mean.ss, 0 * mean.ss if without else mean.dd)
     stage = Stage.of_matrix(layer.K, 0 * layer.K if without else layer.Theta)
     K, Theta = stepped((Nonlinearity(act), block), stage, lambda *_: means)
+    return after(layer, mean, r, linear, K, None if without else Theta, wanted)
+
+
+def after(
+    layer: Tensors, mean: Averages, r: float, linear: Linear, K: Pair, Theta: Pair | None, wanted: frozenset[str]
+) -> Tensors:
+    """The tensors after a linear block, where the averages at the layer before and the new K and Θ are known."""
     makers = {
         **dict.fromkeys("VDA", _vertex),
         "F": _F,
@@ -87,7 +94,7 @@ def next_layer(
         "K1": _K1,
         "Theta1": _Theta1,
     }
-    new: dict[str, Any] = {"K": K, "Theta": None if without else Theta}
+    new: dict[str, Any] = {"K": K, "Theta": Theta}
     for name, make in makers.items():
         if name in wanted:
             new[name] = make(name, layer, mean, r, linear) if make is _vertex else make(layer, mean, r, linear)

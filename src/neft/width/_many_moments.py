@@ -73,6 +73,27 @@ def averages(
     return Averages(**values)
 
 
+def of_identity(K: np.ndarray) -> Averages:
+    """The same for an activation that is none, σ(z) = z."""
+    zero, one = np.zeros_like(K), np.ones_like(K)
+    four, both = np.zeros((len(K),) * 4), np.einsum("ab,cd->abcd", K, K)
+    return Averages(
+        ss=K,
+        dd=one,
+        es=zero,
+        td=zero,
+        ee=zero,
+        ss4=(zero,) * 3,
+        dd4=(zero,) * 3,
+        ssss=both + both.transpose(0, 2, 1, 3) + both.transpose(0, 3, 2, 1),
+        ssdd=four + K[:, :, None, None],
+        dddd=four + 1,
+        edds=four,
+        tddd=four,
+        eedd=four,
+    )
+
+
 def _warn_of_near_inputs(act: Activation, K: np.ndarray, rtol: float) -> None:
     # Where σ jumps, K₁ of two inputs grows like 1/√(1 - ρ²) as they approach each other, and the terms it is the sum of
     # like its cube: V, which they multiply, is known to rtol only.

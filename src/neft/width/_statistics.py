@@ -16,12 +16,13 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from .._show import brief
-from ..network import MLP, Network
+from ..network import MLP, Chain, Network, Nonlinearity
 from ..network.engine import plain
 from . import _many_inputs
+from ._many_blocks import through_many
 from ._moments import averages
 from ._one_input import Tensors, first_layer, next_layer, present, through
-from ._through_blocks import NoRecursion, through_blocks
+from ._through_blocks import NoRecursion, known_names, refuse_several, through_blocks
 
 MOST_INPUTS = 32
 """Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
@@ -130,12 +131,14 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
     K, Theta = net.infinite_width(np.atleast_2d(x), slopes=not jumps)
     found = {"K": K, "Theta": None if jumps else Theta}
     shaped = {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
-    reason = f"{jumps[0]} itself jumps" if jumps else "it has no recursion for several inputs yet"
-    if x.ndim == 1 and not jumps and asked - {"K", "Theta"}:
+    reason = f"{jumps[0]} itself jumps" if jumps else None
+    if not jumps and asked - {"K", "Theta"}:
+        # One input has programs of its own but for chains of blocks, whose past is kept in another form.
+        several = x.ndim == 2 or any(isinstance(block.tensors(), Chain) for block in net.blocks)
         try:
-            names, layers, why = through_blocks(net, x)
-            more = {name: np.array([float(getattr(layer, name)) for layer in layers]) for name in names}
-            shaped |= {name: value for name, value in more.items() if name not in shaped}
+            more, why = _of_many_in_blocks(net, x, asked, rtol) if several else _of_one_in_blocks(net, x)
+            # For several inputs those of the recursion have the more digits.
+            shaped |= {name: value for name, value in more.items() if several or name not in shaped}
             reason = why or _reason(net.activations)
         except NoRecursion as none:
             reason = str(none)
@@ -151,6 +154,48 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
             tolerances={"rtol": rtol},
         ),
     )
+
+
+def _of_one_in_blocks(net: Network, x: np.ndarray) -> tuple[dict[str, np.ndarray], str | None]:
+    names, layers, why = through_blocks(net, x)
+    return {name: np.array([float(getattr(layer, name)) for layer in layers]) for name in names}, why
+
+
+def _of_many_in_blocks(
+    net: Network, x: np.ndarray, asked: frozenset[str], rtol: float
+) -> tuple[dict[str, np.ndarray], str | None]:
+    refuse_several(net)
+    names, why = known_names(net, several=True)
+    distinct, where = np.unique(np.atleast_2d(x), axis=0, return_inverse=True)
+    _refuse_too_many(len(distinct))
+    _refuse_too_deep(net, len(distinct))
+    wanted = _many_inputs.closure(asked & set(names))
+    layers = through_many(net, distinct, wanted, rtol=rtol)
+    found = _stacked(layers, asked & set(names), where)
+    return found if x.ndim == 2 else {name: value.reshape(len(value)) for name, value in found.items()}, why
+
+
+def _refuse_too_deep(net: Network, count: int) -> None:
+    # With an activation at their start branches are taken in pairs, and over the inputs at both ends.
+    pairs = _pairs(net)
+    hours = pairs * (2 * count) ** 4 * _SECONDS / 3600
+    if hours > max(1, net.depth) * MOST_INPUTS**4 * _SECONDS / 3600:
+        raise ValueError(
+            f"x holds {count} different inputs and the network {pairs} pairs of residual blocks that begin with an "
+            f"activation, whose averages over four inputs take about {hours:.0f} hours: fewer inputs or blocks, or "
+            'only=("K", "Theta"), take less.'
+        )
+
+
+def _pairs(net: Network) -> int:
+    pairs, open_ = 0, 0
+    for block, act in zip(net.blocks, (None, *net.blocks)):
+        if (chain := block.chain()) is not None:
+            pairs += open_ if chain.steps[0].activation is not None else 0
+            open_ += chain.steps[0].activation is not None
+        elif block.weighs:
+            pairs, open_ = pairs + (open_ if isinstance(act, Nonlinearity) else 0), 0
+    return pairs
 
 
 def _refuse_too_many(count: int) -> None:
@@ -211,13 +256,19 @@ def _of_many_inputs(net: MLP, x: np.ndarray, asked: frozenset[str], rtol: float)
     for l in range(1, net.depth):
         check_layer(l, np.diagonal(layers[-1].K))
         layers.append(_many_inputs.next_layer(net.activation, layers[-1], steps[l - 1], dense[l], wanted, rtol=rtol))
+    found: dict[str, np.ndarray | None] = {**_stacked(layers, asked, where)}
+    _check_finite(found)
+    return found
+
+
+def _stacked(layers: Sequence[Tensors], names: frozenset[str], where: np.ndarray) -> dict[str, np.ndarray]:
+    # Of different inputs to all of them.
     found = {}
-    for name in asked:
+    for name in names:
         value = np.stack([getattr(layer, name) for layer in layers])
         for axis in range(1, value.ndim):
             value = np.take(value, where.ravel(), axis=axis)
         found[name] = value
-    _check_finite(found)
     return found
 
 

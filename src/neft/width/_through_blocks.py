@@ -16,7 +16,7 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network import Chain, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
 from ..network.engine import Segment
 from ._deeper import CHUNK
 from ._functionals import Functionals, resolved, squares, terms_of
@@ -54,7 +54,7 @@ def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[T
 
     The reason says why some are not known, where that is not for a kink.
     """
-    names, reason = _known_names(_refused(net))
+    names, reason = known_names(_refused(net))
     parts, start, terms = _started(net, x)
     if all(act.named for act in net.activations):
         later = _compiled(parts[1:], start, terms)
@@ -78,7 +78,7 @@ def along_steps(
         size: how many blocks of the step hold weights.
         count: how many steps there are.
     """
-    names, reason = _known_names(_refused(net))
+    names, reason = known_names(_refused(net))
     parts, state, terms = _started(net, x)
     first, again, last = parts[1 : 1 + size], parts[1 + size : -1], parts[-1]
     found, done = [], 0
@@ -221,8 +221,8 @@ def _sizes(net: Network) -> list[_Sizes]:
     return found
 
 
-def _refused(net: Network) -> Network:
-    """The network, or which of its blocks has no recursion."""
+def _refused(net: Network, *, chains: bool = False) -> Network:
+    """The network, or which of its blocks has no recursion; `chains` are branches of more than these programs know."""
     if any(existence(act) == "no derivative" for act in net.activations):
         raise NoRecursion("an activation jumps")
     begun, act, gain = False, False, None
@@ -239,28 +239,55 @@ def _refused(net: Network) -> Network:
                 where = "activations" if begun else "the input"
                 raise NoRecursion(f"{type(block).__name__} after {where} has no recursion of it yet")
             norm, gain = type(block).__name__, block if known.gain is not None else None
-        elif isinstance(known, Linear) or (not act and begun and known is not None):
-            begun, act, single = True, False, single or isinstance(known, OneMatrix)
+        elif isinstance(known, Linear) or (not act and begun and known is not None and not _unknown(known, chains)):
+            begun, act, single = True, False, single or isinstance(known, OneMatrix | Chain)
             norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
         else:
             raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
         if single and norm is not None:
             raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
+    if not net.blocks[0].weighs:
+        raise NoRecursion("the network does not begin with a dense block")
     if not net.blocks[-1].weighs:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
     return net
 
 
-def _known_names(net: Network) -> tuple[tuple[str, ...], str | None]:
+def _unknown(known: Any, chains: bool) -> bool:
+    return isinstance(known, Chain) and not chains
+
+
+def refuse_several(net: Network) -> None:
+    """Say which block has no recursion for several inputs."""
+    _refused(net, chains=True)
+    begun: Activation | None = None
+    for block in net.blocks:
+        if (chain := block.chain()) is None and block.weighs and not isinstance(block.tensors(), Linear):
+            raise NoRecursion(f"{block!r} has no recursion for several inputs yet")
+        if isinstance(block.tensors(), Division):
+            raise NoRecursion(f"{type(block).__name__} has no recursion for several inputs yet")
+        act = block.activation if isinstance(block, Nonlinearity) else chain and chain.steps[0].activation
+        if act and begun and act != begun:
+            raise NoRecursion(f"a stream of {begun.name} at the start of branches has no recursion for {act.name} yet")
+        if chain:
+            begun = act or begun
+        elif block.weighs:
+            begun = None
+
+
+def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
+    """The tensors that are known, and why others are not, where that is not for a kink alone."""
     acts, known = net.activations, [block.tensors() for block in net.blocks]
     names = [name for name in Tensors._fields if all(name in present(act) for act in acts)]
     for block, one in zip(net.blocks, known):
         if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
             what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
             return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        if isinstance(one, OneMatrix) and any(existence(act) != "all" for act in acts):
+        begins = (chain := block.chain()) is not None and chain.steps[0].activation is not None
+        if begins and any(existence(act) != "all" for act in acts):
+            lacks = (*LACKS, "K1", "Theta1") if several else LACKS
             reason = f"it has no recursion through kinks in a stream with {block!r} yet"
-            return tuple(name for name in names if name not in LACKS), reason
+            return tuple(name for name in names if name not in lacks), reason
     return tuple(names), None
 
 
