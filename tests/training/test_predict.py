@@ -5,6 +5,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training, width
+from neft.report import tables
 
 NET = MLP(widths=(3, 16, 2), activation="erf", C_b=0.1, C_W=1.3, lambda_b=0.4, lambda_W=0.9)
 RNG = np.random.default_rng(0)
@@ -175,6 +176,23 @@ def test_the_posterior_with_noise_is_the_textbooks():
     exact = training.nngp(NET, X, Y)
     np.testing.assert_allclose(exact.mean, Y, atol=1e-9)
     assert np.abs(exact.std).max() < 1e-4
+
+
+def test_several_noises_come_from_one_decomposition_each_with_its_leave_one_out_error():
+    found = training.nngp(NET, X, Y, TEST, noise=[[0.3], [0.0], [2.0]])
+    for i, noise in enumerate((0.3, 0.0, 2.0)):
+        alone = training.nngp(NET, X, Y, TEST, noise=noise)
+        np.testing.assert_allclose(found.mean[i], alone.mean, atol=1e-9)
+        np.testing.assert_allclose(found.cov[i], alone.cov, atol=1e-9)
+        np.testing.assert_allclose(found.std[i], alone.std, atol=1e-6)
+        missed = []
+        for out in range(4):
+            rest = np.delete(np.arange(4), out)
+            missed.append(training.nngp(NET, X[rest], Y[rest], X[out : out + 1], noise=noise).mean[0] - Y[out])
+        np.testing.assert_allclose(found.leave_one_out[i], np.mean(np.square(missed)), rtol=1e-7)
+    assert alone.leave_one_out is None and "noise" in tables(found)[0].columns
+    with one_sentence("noise has shape (2, 2)", "(R, 1)"):
+        training.nngp(NET, X, Y, TEST, noise=np.ones((2, 2)))
 
 
 def test_noise_makes_a_repeated_input_harmless():

@@ -1,5 +1,7 @@
 """Kernel regression on many points, against NumPy's solution of the whole system and against `predict` and `nngp`."""
 
+import errno
+import os
 import shutil
 
 import numpy as np
@@ -124,9 +126,10 @@ def test_the_cost_model_counts_what_is_held():
     small = _budget.conjugate(60_000, 10, 2048, 100, keeps=False)
     assert 4 * 60_000 * 2048 < small.bytes < 2**31 - 5e8
     flops = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(1e-11, 0, 0, 0)).seconds
-    np.testing.assert_allclose(flops, 60_000**3 / 3 * 1e-11)
+    np.testing.assert_allclose(flops, 60_000**3 / 3 * 1e-11, rtol=0.01)
     entries = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(0, 1e-8, 1e-7, 0)).seconds
-    np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 3e-7), rtol=1e-4)
+    np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 2e-7), rtol=0.01)
+    assert _budget.direct(9, 1, keeps=True, residual=1e-9).products == 3
 
 
 @pytest.mark.slow
@@ -306,6 +309,27 @@ def test_a_folder_belongs_to_one_regression_and_says_what_is_wrong_with_it(tmp_p
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100))
     with one_sentence("folder is", "more, but its disk has"):
         training.regress(NET, X[:20], Y[:20], folder=tmp_path / "four")
+
+
+@pytest.mark.parametrize("writes", [3, 9])
+def test_a_disk_that_fills_up_is_one_sentence_and_the_same_call_goes_on(small_tiles, monkeypatch, tmp_path, writes):
+    monkeypatch.setattr(_solver, "EVERY", 0.0)
+    real, left = os.fsync, [writes]
+
+    def full(handle):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with one_sentence("cannot write", "No space left on device"):
+        training.regress(NET, X, Y, ridge=0.1, folder=tmp_path / "one")
+    kept = len(list((tmp_path / "one").glob("*.npz")))
+    monkeypatch.setattr(os, "fsync", real)
+    fit = training.regress(NET, X, Y, ridge=0.1, folder=tmp_path / "one")
+    assert kept >= 1 and not list((tmp_path / "one").glob("*.part"))
+    np.testing.assert_array_equal(fit.coefficients, training.regress(NET, X, Y, ridge=0.1).coefficients)
 
 
 def test_bad_input_gets_a_sentence():

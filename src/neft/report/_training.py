@@ -31,13 +31,24 @@ def _prediction(found: Prediction) -> tuple[Table, ...]:
 
 @tables.register(Posterior)
 def _posterior(found: Posterior) -> tuple[Table, ...]:
-    N, O = found.mean.shape
+    N, O = found.mean.shape[-2:]
+    several = found.noise[:, 0].tolist() if found.noise.ndim == 2 else [None]
     rows = tuple(
-        (str(a + 1), *(_with_spread(found.mean[a, i], found.std[a, i]) for i in range(min(O, _OUTPUTS))))
+        (
+            *(() if noise is None else (f"{noise:g}",)),
+            str(a + 1),
+            *(_with_spread(m[a, i], s[a, i]) for i in range(min(O, _OUTPUTS))),
+        )
+        for noise, m, s in zip(several, found.mean.reshape(-1, N, O), found.std.reshape(-1, N, O), strict=True)
         for a in range(min(N, _ROWS))
     )
     columns = ("input", *(f"output {i + 1}" for i in range(min(O, _OUTPUTS))))
-    return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=_left_out(N, O)),)
+    notes = _left_out(N, O)
+    if found.leave_one_out is not None:
+        columns = ("noise", *columns)
+        errors = ", ".join(f"{noise:g}: {error:.4g}" for noise, error in zip(several, found.leave_one_out))
+        notes = (*notes, f"Leave-one-out error by noise: {errors}.")
+    return (Table(title="Posterior of the NNGP", columns=columns, rows=rows, notes=notes),)
 
 
 @tables.register(Regression)

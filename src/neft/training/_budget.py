@@ -24,8 +24,11 @@ _ENTRY = 60
 _VECTORS = 10
 """Vectors of the length of the targets that conjugate gradients hold in float64."""
 
-_REFINEMENTS = 3
-"""Products with the matrix that refinement takes where float32 serves well: each wins three digits."""
+_DIGITS = 3
+"""Digits that each product with the matrix wins in refinement, where float32 serves well."""
+
+_START = 1.5
+"""Seconds until programs are compiled and speeds measured."""
 
 _RANKS = (256, 512, 1024, 2048, 4096, 8192)
 """Ranks of the preconditioner that are considered."""
@@ -99,13 +102,14 @@ def around(count: int, outputs: int) -> float:
     return _PROGRAMS + threads() * _ENTRY * tile + 2 * threads() * 8 * tile + 8 * _VECTORS * count * outputs
 
 
-def direct(count: int, outputs: int, *, keeps: bool, rates: Rates = Rates()) -> Plan:  # noqa: B008
+def direct(count: int, outputs: int, *, keeps: bool, rates: Rates = Rates(), residual: float = 1e-6) -> Plan:  # noqa: B008
     """The factor in float32, half the matrix; with the kernel in float64 beside it, if that is kept."""
     half, entries = panel_bytes(count), count * (count + 1) / 2
-    seconds = count**3 / 3 * rates.flop + entries * (rates.entry64 if keeps else rates.entry32)
-    seconds += _REFINEMENTS * entries * (8 * rates.byte if keeps else rates.entry64)
+    products = max(1, int(np.ceil(-np.log10(min(residual, 0.1)) / _DIGITS - 1e-9)))
+    seconds = _START + count**3 / 3 * rates.flop + entries * (rates.entry64 if keeps else rates.entry32)
+    seconds += products * entries * (8 * rates.byte if keeps else rates.entry64)
     needed = around(count, outputs) + half + (2 * half if keeps else 0)
-    return Plan("direct", 0, keeps, _REFINEMENTS, needed, seconds)
+    return Plan("direct", 0, keeps, products, needed, seconds)
 
 
 def conjugate(
@@ -122,17 +126,19 @@ def conjugate(
     each = entries * (8 * rates.byte if keeps else rates.entry64) + 4 * count * rank * (
         outputs * rates.flop + rates.byte
     )
-    seconds = 3 * count * rank**2 * rates.flop + count * rank * rates.entry64 + iterations * each
+    seconds = _START + 3 * count * rank**2 * rates.flop + count * rank * rates.entry64 + iterations * each
     seconds += entries * rates.entry64 if keeps else 0
     needed = around(count, outputs) + 4 * count * rank + 16 * rank**2 + 16 * count * BLOCK
     needed += 2 * panel_bytes(count) if keeps else 0
     return Plan("conjugate gradients", rank, keeps, int(np.ceil(iterations)), needed, seconds)
 
 
-def plans(count: int, outputs: int, iterations: Callable[[int], float], rates: Rates) -> list[Plan]:
+def plans(
+    count: int, outputs: int, iterations: Callable[[int], float], rates: Rates, residual: float = 1e-6
+) -> list[Plan]:
     """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves."""
     ranks = [rank for rank in _RANKS if rank <= count // 4]
-    found = [direct(count, outputs, keeps=keeps, rates=rates) for keeps in (True, False)]
+    found = [direct(count, outputs, keeps=keeps, rates=rates, residual=residual) for keeps in (True, False)]
     found += [
         conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)
         for rank in ranks

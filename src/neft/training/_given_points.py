@@ -1,5 +1,6 @@
 """The points of a regression as they are given."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ def distinct(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Without a ridge an input that is there twice makes the matrix singular: once is enough, if the targets agree."""
     first: dict[bytes, int] = {}
     for i, row in enumerate(x):
-        found = first.setdefault((row + 0.0).tobytes(), i)  # -0 is 0
+        # By their hashes, since the rows themselves would be the data once more; -0 is 0.
+        found = first.setdefault(hashlib.blake2b((row + 0.0).tobytes(), digest_size=16).digest(), i)
         if found != i and (y[found] != y[i]).any():
             raise ValueError(
                 f"x holds the same input at {found} and {i} with different targets, which ridge=0 cannot fit: give a "

@@ -10,7 +10,7 @@ from .._public import public
 from .._result import Made, Result, result
 from ..network import Network
 from ._kernels import digest, inputs, of_network, square, targets
-from ._linear import CUTOFF, response
+from ._linear import CUTOFF, response, ridge_response
 from ._schedule import schedule
 
 
@@ -18,19 +18,27 @@ from ._schedule import schedule
 class Posterior(Result):
     """Mean (N_test, n_L) and covariance (N_test, N_test) of the outputs given the targets, the same for each output.
 
-    The covariance is that of the outputs; that of new noisy targets has the noise on its diagonal in addition.
+    The covariance is that of the outputs; that of new noisy targets has the noise on its diagonal in addition. Of
+    several noises the axis stands in front, and `leave_one_out` holds for each of them the mean square by which a
+    training target is missed by the mean given all the others.
     """
 
-    mean: Float[np.ndarray, "tests outputs"]
-    cov: Float[np.ndarray, "tests tests"]
+    mean: Float[np.ndarray, "*front tests outputs"]
+    cov: Float[np.ndarray, "*front tests tests"]
     noise: Float[np.ndarray, "*trains"]
+    leave_one_out: Float[np.ndarray, " noises"] | None
     rank: int
     made: Made
 
     @property
-    def std(self) -> Float[np.ndarray, "tests outputs"]:
+    def std(self) -> Float[np.ndarray, "*front tests outputs"]:
         """The standard deviation of each output, in the shape of `mean`."""
-        return np.broadcast_to(np.sqrt(np.maximum(np.diagonal(self.cov), 0.0))[:, None], self.mean.shape)
+        variance = np.diagonal(self.cov, axis1=-2, axis2=-1)
+        return np.broadcast_to(np.sqrt(np.maximum(variance, 0.0))[..., None], self.mean.shape)
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"leave_one_out": None} | fields
 
 
 @public
@@ -49,7 +57,8 @@ def nngp(
         x_train: training inputs, shape (N, n_0).
         y_train: targets, shape (N, n_L), or (N,) for one output.
         x_test: inputs to predict, shape (N_test, n_0); the training inputs by default.
-        noise: variance of a target's noise, one number or one for each training input.
+        noise: variance of a target's noise, one number or one for each training input; a column of shape (R, 1) for R
+            values one after the other, all from one eigendecomposition, each with its leave-one-out error.
         cutoff: eigenvalues below this part of the largest are not trusted.
 
     >>> from neft import MLP
@@ -92,16 +101,26 @@ def _conditioned(
     function: str,
     specification: dict[str, Any],
 ) -> Posterior:
-    variance = _check.array("noise", noise, ndim=(0, 1), at_least=0.0)
-    if variance.ndim and len(variance) != len(y):
-        raise ValueError(f"noise has shape {variance.shape}, but must be one number or have shape ({len(y)},).")
+    variance = _check.array("noise", noise, ndim=(0, 1, 2), at_least=0.0)
+    if (variance.ndim == 1 and len(variance) != len(y)) or (variance.ndim == 2 and variance.shape[1:] != (1,)):
+        raise ValueError(
+            f"noise has shape {variance.shape}, but must be one number, have shape ({len(y)},) with one for each "
+            "training input, or (R, 1) for R values."
+        )
+    if not variance.size:
+        raise ValueError(f"noise has shape {variance.shape}, but must hold at least one value.")
     cutoff = _check.real("cutoff", cutoff, above=0.0)
-    noisy = K_AA + np.diag(np.broadcast_to(variance, len(y)))
-    A, rank, _ = response(K_xA, noisy, schedule(), cutoff, "the covariance of the training targets")
+    what, missed = "the covariance of the training targets", None
+    if variance.ndim == 2:
+        (A, rank, _), missed = ridge_response(K_xA, K_AA, variance[:, 0], y, cutoff, what)
+    else:
+        noisy = K_AA + np.diag(np.broadcast_to(variance, len(y)))
+        A, rank, _ = response(K_xA, noisy, schedule(), cutoff, what)
     return Posterior(
         mean=A @ y,
         cov=K_xx - A @ K_xA.T,
         noise=variance,
+        leave_one_out=missed,
         rank=rank,
         made=Made.by(function, specification=specification | {"noise": variance}, tolerances={"cutoff": cutoff}),
     )

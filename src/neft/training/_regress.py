@@ -391,4 +391,4 @@ def _ways(
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
     if spread is not None:
         return _budget.on_cluster(tiles.points, columns, expected, rates(tiles), spread.threads, keeps=spread.keeps)
-    return _budget.plans(tiles.points, columns, expected, rates(tiles))
+    return _budget.plans(tiles.points, columns, expected, rates(tiles), residual)
