@@ -129,6 +129,7 @@ def test_own_changes_are_those_of_the_parameters_alone(tmp_path):
     assert "hidden.1" in tables(found)[0].text() and len(plot.draw(found).axes) == 2
 
 
+@pytest.mark.slow
 def test_bad_arguments_get_a_sentence():
     with one_sentence("widths are (8, 16)", "three"):
         checked(apply_mlp, optax.sgd(0.1), (8, 16))

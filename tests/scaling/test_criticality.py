@@ -13,6 +13,7 @@ from neft.width import susceptibilities
 X = np.random.default_rng(1).normal(size=(3, 6)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_norms_are_those_of_the_jacobians():
     net = MLP((6, 5, 4, 3), "tanh", C_W=1.5)
     params = net.init(jax.random.key(0))
