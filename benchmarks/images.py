@@ -12,7 +12,7 @@ from scipy import special
 from scipy.ndimage import uniform_filter
 
 import neft
-from neft import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual, RMSNorm
+from neft import Attention, AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual, RMSNorm
 
 AGREEMENT, FEW = 1e-6, 4
 SMALL, LARGE, SEQUENCE = (6, 5, 2), (14, 14, 1), (8, 3)
@@ -24,8 +24,14 @@ def conv(shape=(3, 3), **options) -> Conv:
     return Conv(8, shape, **RATES, **options)
 
 
+def attention(C_K=0.8, **options) -> Attention:
+    """The same of attention."""
+    rates = RATES | {"C_V": 0.7, "lambda_V": 0.7, "C_K": C_K, "lambda_K": C_K}
+    return Attention(1, 8, **rates, **options)
+
+
 def networks() -> dict[str, Network]:
-    """Thirty networks of every kind that both have."""
+    """Forty networks of every kind that both have."""
     end = Dense(1, **RATES)
     found = {}
     for act in ("relu", "erf", "gelu"):
@@ -49,6 +55,16 @@ def networks() -> dict[str, Network]:
         found[f"residual, pool of all, {act}"] = Network(SMALL, [conv(), plain, strided, act, GlobalAvgPool(), end])
         norms = Residual(LayerNorm(), act, conv(), act, conv())
         found[f"residual, norms, {act}"] = Network(SMALL, [conv(), norms, RMSNorm(), act, Flatten(), end])
+        kinds = {
+            "softmax": attention(),
+            "linear": attention(0.2, weights="linear"),
+            "linear, not tied": attention(0.3, weights="linear", tied=False),
+            "encoded keys": attention(encoding="gaussian", length=1.5, C_e=2.0),
+        }
+        for name, block in kinds.items():
+            found[f"attention, {name}, {act}"] = Network(SEQUENCE, [conv(3), act, block, act, GlobalAvgPool(), end])
+        within = [conv((3, 3), strides=2), Residual(LayerNorm(), attention()), act, Flatten(), end]
+        found[f"attention, residual, norms, images, {act}"] = Network(SMALL, within)
     return found
 
 
@@ -73,10 +89,12 @@ def run() -> list[Ratio]:
     return [*agreements(), *speeds()]
 
 
-def agreements() -> list[Ratio]:
-    """How far apart the two are."""
+def agreements(only: str = "") -> list[Ratio]:
+    """How far apart the two are, of networks whose names hold a word."""
     found = []
     for name, net in networks().items():
+        if only not in name:
+            continue
         x = np.random.default_rng(0).normal(size=(FEW, *net.input_shape))
         with peer("neural_tangents_blocks.py", net.to_dict(), {"x": x}) as theirs:
             if theirs is None:
@@ -159,8 +177,9 @@ def _apart(ours, theirs: dict[str, np.ndarray]) -> float:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kernels of convolutional networks against neural-tangents.")
     parser.add_argument("--peer", help="the Python of the environment that has neural-tangents")
+    parser.add_argument("--agreement", metavar="WORD", help="only how far apart networks are whose names hold this")
     options = parser.parse_args()
     if options.peer:
         os.environ[VARIABLE] = options.peer
-    for row in run():
+    for row in run() if options.agreement is None else agreements(options.agreement):
         print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row} | {row.holds}", flush=True)

@@ -25,7 +25,7 @@ FEATURES, SAMPLE = 784, 60
 # activation, hidden layers, inputs, dtype of ours, promised speed and accuracy
 JOBS = [
     ("relu", 16, 2000, "float32", 5.0, 1.0),
-    ("erf", 16, 2000, "float32", 5.0, 1.0),
+    ("erf", 16, 2000, "float32", 10.0, 1.0),
     ("gelu", 16, 2000, "float32", 5.0, 1.0),
     ("tanh", 4, 1000, "float64", 300.0, 1000.0),
     ("silu", 4, 1000, "float64", 300.0, 1000.0),

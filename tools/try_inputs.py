@@ -183,6 +183,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "rates": neft.width.Rates(*(jax.numpy.ones(3) for _ in range(4))),
     }
     neuron = {"w": np.ones(4), "x": t()["x"]}
+    block = neft.Residual(neft.Dense(2), "relu", neft.Dense(2))
     layer = {"W": np.ones((2, 4)), "x": t()["x"]}
     return {
         "activation": lambda: {"activation": "tanh", "name": None, "kinks": ()},
@@ -721,6 +722,13 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "dense": None,
         },
         "width.asymptotics": lambda: {"activation": "tanh", "dense": None},
+        "width.depth_flow": lambda: {
+            "block": block,
+            "depth": 4,
+            "scaled": False,
+            "q": 1.0,
+        },
+        "plot.depth": lambda: {"flows": {"one": neft.width.depth_flow(block, 4)}, "drawn": None},
         "width.check": lambda: {
             "net": t()["net"],
             "x": t()["x"][0],

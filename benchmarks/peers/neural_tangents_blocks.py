@@ -1,7 +1,7 @@
 """Kernels of neural-tangents for `blocks.py` and `images.py`, in the inputs' dtype (`serve.py` says how it is called).
 
-The job is the record of a network (`neft.Network.to_dict`) of dense blocks, convolutions, pools, activations, norms and
-residual blocks; data are inputs x, the answer K and Theta.
+The job is the record of a network (`neft.Network.to_dict`) of dense blocks, convolutions, pools, attention,
+activations, norms and residual blocks; data are inputs x, the answer K and Theta.
 """
 
 import jax
@@ -49,11 +49,36 @@ def layer(record):
         return stax.AvgPool(tuple(record["shape"]), tuple(record["strides"]), "VALID")
     if record["type"] in ("Flatten", "GlobalAvgPool"):
         return getattr(stax, record["type"])()
+    if record["type"] == "Attention":
+        return attention(record)
     assert record["type"] == "Residual"
     skip = record["skip"]
     along = layer(skip) if isinstance(skip, dict) else scale(skip)
     return stax.serial(
         stax.FanOut(2), stax.parallel(along, stax.serial(*map(layer, record["branch"]))), stax.FanInSum()
+    )
+
+
+def attention(record):
+    names = {"softmax": "SOFTMAX", "linear": "IDENTITY"}
+    options = {}
+    if record["encoding"] is not None:
+        # Its encodings are trained, which Θ sees where values or random logits do; its distance is squared.
+        assert record["encoding"] == "gaussian" and record["tied"] and not record["encode_values"]
+        spread = 2 * record["length"] ** 2
+        options = {"pos_emb_type": "SUM", "pos_emb_decay_fn": lambda d: jnp.exp(-d / spread)}
+        options["W_pos_emb_std"] = record["C_e"] ** 0.5
+    sizes = {"n_chan_out": 1, "n_chan_key": 1, "n_chan_val": 1, "n_heads": 1}
+    both = record["C_K"] ** 0.5
+    stds = {"W_key_std": both, "W_query_std": both, "W_value_std": record["C_V"] ** 0.5}
+    return stax.GlobalSelfAttention(
+        **sizes,
+        **stds,
+        **options,
+        linear_scaling=record["tied"],
+        W_out_std=record["C_W"] ** 0.5,
+        b_std=record["C_b"] ** 0.5,
+        attention_mechanism=names[record["weights"]],
     )
 
 

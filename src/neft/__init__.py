@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ._series import Series as Series
     from .models import read as read
     from .network import MLP as MLP
+    from .network import Attention as Attention
     from .network import AvgPool as AvgPool
     from .network import BatchNorm as BatchNorm
     from .network import Conv as Conv
@@ -57,6 +58,7 @@ _WHERE = {
     "MLP": ".network",
     "Dense": ".network",
     "Conv": ".network",
+    "Attention": ".network",
     "AvgPool": ".network",
     "GlobalAvgPool": ".network",
     "Flatten": ".network",

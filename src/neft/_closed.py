@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ._activation import Activation
-from ._angle import angle, arctan, sine
+from ._angle import angle, arcsine, sine
 
 
 class Pair(NamedTuple):
@@ -138,27 +139,31 @@ def _two_lines(right: float, left: float) -> Form:
 
 
 def _erf() -> Form:
-    # The arcsine kernel (Williams 1997), of the angle of the point (root, 2c) by the tangent of its half.
-    def parts(pair):
-        root = jnp.sqrt(1 + 2 * pair.r1**2 + 2 * pair.r2**2 + 4 * (pair.gap * pair.total))
-        return _inverses(root, jnp.sqrt(1 + 2 * pair.r1**2) * jnp.sqrt(1 + 2 * pair.r2**2))
-
+    # The arcsine kernel (Williams 1997).
     def value(pair):
-        _, tangent = parts(pair)
-        return (4 / math.pi) * arctan(2 * pair.c * tangent)
+        _, arc, _ = _arc(pair, 2.0)
+        return _precisely(2 / math.pi, arc)
 
     def derivative(pair):
-        inverse, _ = parts(pair)
-        return (4 / math.pi) * inverse
+        _, _, inverse = _arc(pair, 2.0)
+        return _precisely(4 / math.pi, inverse)
 
     return Form(value, derivative)
 
 
-def _inverses(x: Any, distance: Any) -> tuple[Any, Any]:
-    # 1/x and 1/(x + distance) by a single division, which is what takes time.
-    both = x + distance
-    inverse = 1 / (x * both)
-    return both * inverse, x * inverse
+def _arc(pair: Pair, rate: float) -> tuple[Any, Any, Any]:
+    # D = (1 + rate K1)(1 + rate K2) - (rate c)², the angle whose sine is rate c/√(D + (rate c)²), and 1/√D.
+    one, two = (1 / jnp.sqrt(1 + rate * r**2) for r in (pair.r1, pair.r2))
+    D = 1 + rate * (pair.r1**2 + pair.r2**2) + rate**2 * (pair.gap * pair.total)
+    cosine = jnp.sqrt(D) * (one * two)
+    # Of 1/√D the compiler would make another root, which takes longer than a quotient.
+    return D, arcsine(rate * pair.c * (one * two), cosine), (one * two) / cosine
+
+
+def _precisely(factor: float, value: Any) -> Any:
+    # A factor rounded to float32 would be off by the same at every layer.
+    high = float(np.float32(factor))
+    return high * value + (factor - high) * value
 
 
 def _sin(frequency: float = 1.0, size: float = 1.0, phase: float = 0.0) -> Form:
@@ -201,19 +206,18 @@ def _gelu() -> Form:
     def parts(pair):
         K1, K2, c = pair.r1**2, pair.r2**2, pair.c
         share = (K1 / (1 + K1)) * (K2 / (1 + K2))
-        rest = 1 / ((1 + K1) * (1 + K2))
-        D = 1 + K1 + K2 + pair.gap * pair.total
-        inverse, tangent = _inverses(jnp.sqrt(D), jnp.sqrt(1 + K1) * jnp.sqrt(1 + K2))
-        return c, share, rest, share * D + c * c * rest, (4 / math.pi) * arctan(c * tangent), inverse
+        rest = 1 / (1 + K1) * (1 / (1 + K2))
+        D, arc, inverse = _arc(pair, 1.0)
+        return c, share, rest, share * D + c * c * rest, arc, inverse
 
     def value(pair):
         c, _, _, bracket, arc, inverse = parts(pair)
-        return (c + c * arc + (2 / math.pi) * bracket * inverse) / 4
+        return (c + _precisely(2 / math.pi, c * arc + bracket * inverse)) / 4
 
     def derivative(pair):
         c, share, rest, bracket, arc, inverse = parts(pair)
         inner = c * (1 + bracket * inverse**2 + 2 * (rest - share)) * inverse
-        return (1 + arc + (2 / math.pi) * inner) / 4
+        return (1 + _precisely(2 / math.pi, arc + inner)) / 4
 
     return Form(value, derivative)
 

@@ -1,14 +1,17 @@
 """Convolutions, pools and Flatten as functions of images: shapes, values by plain loops, and what is refused."""
 
 import itertools
+from statistics import NormalDist
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neft import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual
+import neft
+from neft import Attention, AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LayerNorm, Network, Residual
 from neft.cli._specification import read, text_of
+from neft.network._encoding import correlation, waves
 from neft.network.engine import perceptron
 
 
@@ -84,7 +87,69 @@ def test_hyperparameters_of_convolutions_are_differentiated():
     assert float(jax.jit(jax.grad(size))(1.5)) != 0
 
 
+@pytest.mark.parametrize("options", [{"encoding": "gaussian", "encode_values": True}, {"tied": False}], ids=repr)
+def test_attention_is_a_weighted_sum_over_positions(options):
+    weights = "linear" if "tied" in options else "softmax"
+    block = Attention(2, 3, head_channels=4, weights=weights, C_b=1.0, C_K=2.0, C_e=0.5, length=2.0, **options)
+    x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
+    Q, K, V, O, b = jax.jit(lambda key: block.init(key, 6, dtype=jnp.float32))(jax.random.key(0))
+    found = np.asarray(jax.jit(block.apply)((Q, K, V, O, b), x))
+    s = x.astype(float)
+    if "encoding" in options:
+        # Six channels, three frequencies: normal quantiles of the multiples of the golden ratio.
+        quantiles = (0.5 + np.arange(3) * (5**0.5 - 1) / 2) % 1
+        angle = np.outer(np.arange(5), [NormalDist().inv_cdf(u) / 2.0 for u in quantiles])
+        waves = np.stack([np.sin(angle), np.cos(angle)], axis=-1) * np.array([1, -1, 1])[:, None]
+        s = s + np.sqrt(0.5 * 2) * waves.reshape(5, 6)
+    for n, p in itertools.product(range(2), range(5)):
+        wanted = np.asarray(b, float)
+        for h in range(2):
+            query = np.asarray(K if Q is None else Q, float)[h] @ s[n, p]
+            logits = np.array([query @ (np.asarray(K, float)[h] @ s[n, q]) for q in range(5)]) / (4 if Q is None else 2)
+            a = np.exp(logits) / np.exp(logits).sum() if weights == "softmax" else logits
+            wanted = wanted + np.asarray(O)[:, h] @ sum(a[q] * (np.asarray(V)[h] @ s[n, q]) for q in range(5))
+        np.testing.assert_allclose(found[n, p], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_encodings_have_the_correlations_of_infinitely_many_channels():
+    for kind, shape in (("gaussian", (4, 3)), ("sinusoidal", (4, 3)), ("sinusoidal", (6,))):
+        many = waves(kind, shape, 20_000, 1.5)
+        np.testing.assert_allclose(many @ many.T / 20_000, correlation(kind, shape, 1.5), atol=3e-3)
+        np.testing.assert_allclose(many.mean(1), 0, atol=2e-3)
+
+
+def transformer():
+    attention = Attention(2, 8, encoding="sinusoidal", C_e=0.5, weights="linear", tied=False, lambda_K=0.3)
+    block = [Residual(LayerNorm(), Attention(4, 8, C_K=2.0)), Residual(LayerNorm(), Dense(16), "gelu", Dense(8))]
+    return Network((5, 3), [Dense(8), *block, attention, "relu", GlobalAvgPool(), Dense(2)])
+
+
+def test_attention_is_made_again_from_records_and_files(tmp_path):
+    net = transformer()
+    assert repr(Network.from_dict(net.to_dict())) == repr(net)
+    file = tmp_path / "net.toml"
+    file.write_text(text_of(net), encoding="utf-8")
+    assert repr(read(file)) == repr(net)
+    # Heads are infinite only where queries are apart from keys.
+    wide = net.resized(lambda n: 2 * n)
+    assert [wide.blocks[1].branch[1].heads, wide.blocks[3].heads, wide.blocks[3].head_channels] == [4, 4, 8]
+    assert "softmax attention to 8 by 4 heads of 2 (C_K = 2)" in net.in_words()[1]
+    assert "queries apart from keys, sinusoidal encodings in keys (C_e = 0.5) (λ_K = 0.3)" in net.in_words()[3]
+    rates = net.rates()[3]
+    assert (rates.Q, rates.V, rates.O, rates.b) == (0.3 / 8, 1 / 8, 1 / 8, 1.0) and net.rates()[1].branch[0].Q is None
+
+
+def test_what_is_known_of_vectors_only_names_attention():
+    net = Network((5, 3), [Attention(2, 8), "relu", GlobalAvgPool(), Dense(2)])
+    for ask in (neft.width.statistics, lambda net, x: neft.width.check(net, x[0])):
+        with pytest.raises(ValueError, match=r"positions for Attention, but .* known for vectors only"):
+            ask(net, np.ones((1, 15)))
+
+
 REFUSED = [
+    ((4, 3), [Attention(2, 8, encoding="gaussian"), GlobalAvgPool(), Dense(2)], "encodings meet the input"),
+    (12, [Dense(8), Attention(2, 8), Dense(2)], "there are no positions"),
+    ((4, 3), [Dense(8), Residual(Attention(2, 8), "relu"), GlobalAvgPool(), Dense(2)], "must end in a dense block"),
     ((4, 4, 1), [Conv(8, 3), Flatten(), Dense(2)], "it has 1 dimensions, but positions there have 2"),
     (16, [Conv(8, (3, 3)), Flatten(), Dense(2)], "positions there have 0"),
     (16, [Flatten(), Dense(2)], "there are no positions"),
@@ -109,6 +174,13 @@ def test_what_has_no_place_is_refused(inputs, blocks, words):
     [
         (lambda: Conv(8, (3, 3), strides=(1,)), "strides is (1,), but must have 2 numbers"),
         (lambda: Conv(8, "ab"), "shape is 'ab'"),
+        (lambda: Attention(3, 8), "heads is 3, but must divide channels, 8"),
+        (lambda: Attention(2, 8, tied=False), "no kernel in closed form"),
+        (lambda: Attention(2, 8, tied=1), "tied is 1, but must be True or False"),
+        (lambda: Attention(2, 8, weights="relu"), "weights is 'relu'"),
+        (lambda: Attention(2, 8, encoding="learned"), "encoding is 'learned'"),
+        (lambda: Attention(2, 8, length=0.0), "length is 0"),
+        (lambda: Attention(2, 8, C_K=-1.0), "C_K is -1"),
         (lambda: Conv(0, 3), "channels is 0"),
         (lambda: Conv(8, (3, 3), padding="same"), "padding is 'same'"),
         (lambda: AvgPool((2, 2, 2)), "shape is (2, 2, 2)"),

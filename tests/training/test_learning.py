@@ -5,7 +5,8 @@ import pytest
 import scipy.optimize
 from helpers import one_sentence
 
-from neft import MLP, training, width
+from neft import MLP, plot, training, width
+from neft.report import tables
 from neft.training import _learning, _left_out
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3)
@@ -108,6 +109,14 @@ def test_the_curve_at_the_sample_itself_is_its_leave_one_out_error():
     assert curve.measured is not None and np.isnan(curve.measured[2])
     np.testing.assert_allclose(curve.measured[1], np.mean((fit.predict(X[:10] + 0.1) - Y[:10]) ** 2), rtol=1e-4)
     assert (np.diff(curve.kappa) < 0).all() and (curve.dimension < curve.sizes).all()
+    axes = plot.draw(curve).axes[0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "expected",
+        "expected, beyond the sample",
+        "measured",
+    ]
+    rows = tables(curve)[0].rows
+    assert rows[2][0] == "100" and rows[2][2] == "" and rows[1][2] == f"{curve.measured[1]:.4g}"
 
 
 def test_bad_input_of_a_curve_gets_a_sentence():

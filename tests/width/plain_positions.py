@@ -111,6 +111,56 @@ def pooled(pairs, size, strides):
     return Pairs(new, *map(of, (pairs.S11, pairs.S22, pairs.S12, pairs.T12)))
 
 
+def attended(pairs, block):
+    """Attention from its definition: weights of each input by itself, or the covariance of random logits."""
+    hyper = ("C_b", "C_W", "C_V", "C_K", "lambda_b", "lambda_W", "lambda_V", "lambda_K")
+    C_b, C_W, C_V, C_K, lambda_b, lambda_W, lambda_V, lambda_K = (block[name] for name in hyper)
+    R = np.array([[encoded(block, p, q) for q in pairs.positions] for p in pairs.positions])
+
+    def of(S, left, right, T=None):
+        """K' of ⟨ss⟩ = S, and Θ' where T is given; left and right are S of the two inputs by themselves."""
+        values = S + R if block["encode_values"] else S
+        if block["tied"]:
+            A, B = (weights(block, C_K * (own + R)) for own in (left, right))
+            X, more = A @ values @ B.T, 0.0
+            before = None if T is None else A @ T @ B.T
+        else:
+            n = len(S)
+            G = np.einsum("pr,qs->pqrs", S + R, S + R)  # of logits (p, q) of one input and (r, s) of the other
+            X = C_K**2 * np.einsum("pqrs,qs->pr", G, values)
+            more = 2 * C_W * C_V * lambda_K / C_K * X
+            if T is not None:
+                through = np.einsum("pr,qs->pqrs", T, S + R) + np.einsum("pr,qs->pqrs", S + R, T)
+                before = C_K**2 * (np.einsum("pqrs,qs->pr", G, T) + np.einsum("pqrs,qs->pr", through, values))
+            assert G.shape == (n, n, n, n)
+        K = C_b + C_W * C_V * X
+        if T is None:
+            return K
+        return K, lambda_b + (lambda_W * C_V + C_W * lambda_V) * X + more + C_W * C_V * before
+
+    S11, S22 = (of(S, S, S) for S in (pairs.S11, pairs.S22))
+    return Pairs(pairs.positions, S11, S22, *of(pairs.S12, pairs.S11, pairs.S22, pairs.T12))
+
+
+def weights(block, logits):
+    """The softmax of each row, or the logits."""
+    if block["weights"] == "linear":
+        return logits
+    powers = np.exp(logits)
+    return powers / powers.sum(1)[:, None]
+
+
+def encoded(block, p, q):
+    """The covariance of encodings, C_e times that of waves of random frequency, which is averaged over here."""
+    if block["encoding"] is None:
+        return 0.0
+    apart = np.subtract(p, q)
+    if block["encoding"] == "gaussian":
+        return block["C_e"] * math.exp(-(apart @ apart) / (2 * block["length"] ** 2))
+    u = (np.arange(20_000) + 0.5) / 20_000
+    return block["C_e"] * float(np.mean([np.cos(step * 1e-4**u).mean() for step in apart]))
+
+
 def flattened(pairs):
     """Means over equal positions."""
     return Pairs([()], *(np.array([[np.trace(S) / len(S)]]) for S in (pairs.S11, pairs.S22, pairs.S12, pairs.T12)))
@@ -139,6 +189,8 @@ def through(record, pairs):
                 C_b, C_W, lambda_b, lambda_W = hyper
                 T = lambda_b + lambda_W * pairs.S12 + C_W * pairs.T12
                 pairs = Pairs([()], *(C_b + C_W * S for S in (pairs.S11, pairs.S22, pairs.S12)), T)
+        elif kind == "Attention":
+            pairs = attended(pairs, block)
         elif kind == "AvgPool":
             pairs = pooled(pairs, block["shape"], block["strides"])
         elif kind == "Flatten":

@@ -1,11 +1,15 @@
 """Kernels of convolutional networks against plain loops over positions, and where images are dark, flat or repeated."""
 
+import json
+from pathlib import Path
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import neft
-from neft import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Network, Residual, RMSNorm
+from neft import Attention, AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Network, Residual, RMSNorm
 from neft.width._kernel_positions import OnPositions
 
 from .plain_positions import kernel as plain
@@ -18,7 +22,12 @@ def conv(shape=(3, 3), **options):
     return Conv(8, shape, **H, **options)
 
 
+def attention(**options):
+    return Attention(2, 8, **H | {"C_V": 0.8, "C_K": 1.2, "lambda_V": 1.1, "lambda_K": 0.6} | options)
+
+
 END = Dense(1, **H)
+UNTIED = {"weights": "linear", "tied": False, "C_K": 0.4}
 
 
 def networks(act):
@@ -64,6 +73,19 @@ def networks(act):
             ],
         ),
         "sequence": (SEQUENCE, [conv(3), act, Dense(7, **H), act, AvgPool(2), conv(2), act, GlobalAvgPool(), END]),
+        "attention": (SEQUENCE, [attention(), act, Dense(7, **H), attention(weights="linear"), GlobalAvgPool(), END]),
+        "attention in a residual block": (
+            IMAGE,
+            [conv(strides=2), Residual(RMSNorm(), attention(encoding="gaussian", length=0.7)), act, Flatten(), END],
+        ),
+        "attention, not tied": (
+            SEQUENCE,
+            [conv(2), act, attention(**UNTIED, encoding="sinusoidal", encode_values=True), act, Flatten(), END],
+        ),
+        "attention, not tied, encoded keys": (
+            SEQUENCE,
+            [conv(2), attention(**UNTIED, encoding="sinusoidal"), AvgPool(2), act, Flatten(), END],
+        ),
         "pool of inputs": (IMAGE, [AvgPool((2, 2), strides=1), conv(), act, Flatten(), END]),
     }
 
@@ -98,14 +120,26 @@ def test_flattened_convolutions_are_sums_over_windows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["CIRCULAR", "pools of preactivations", "residual, strided shortcut", "a pool in a branch", "sequence"]
+    "name",
+    [
+        "CIRCULAR",
+        "pools of preactivations",
+        "residual, strided shortcut",
+        "a pool in a branch",
+        "sequence",
+        "attention",
+        "attention, not tied",
+        "attention, not tied, encoded keys",
+    ],
 )
 def test_kernels_are_those_of_plain_loops(name):
     check("relu", name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("act", "name"), [("erf", "VALID, strides"), ("silu", "pool of inputs")])
+@pytest.mark.parametrize(
+    ("act", "name"), [("erf", "VALID, strides"), ("silu", "pool of inputs"), ("erf", "attention in a residual block")]
+)
 def test_kernels_of_smooth_activations_are_those_of_plain_loops(act, name):
     check(act, name)
 
@@ -159,7 +193,32 @@ def test_kernels_go_to_files_and_resume_there(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["flatten", "pool of all", "residual, strided shortcut"])
+@pytest.mark.parametrize("weights", ["softmax", "linear"])
+def test_attention_of_black_flat_and_repeated_images_has_its_kernel(weights):
+    # A kink after attention sees the root of what is rounding where images are the same.
+    block = Attention(2, 8, weights=weights, C_K=0.7, C_W=1.5)
+    blocks = [Conv(8, (2, 2), C_W=2.0), "relu", block, "relu", GlobalAvgPool(), Dense(1)]
+    net, x = Network((5, 5, 1), blocks), special_images()
+    K, Theta = neft.width.kernel(net, x)
+    assert np.isfinite(K).all() and np.isfinite(Theta).all() and not K[0].any()
+    for values in (K, Theta):
+        np.testing.assert_allclose(values[2], values[3], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(values[2, 3], values[3, 3], rtol=1e-12)
+        assert np.linalg.eigvalsh(values)[0] > -1e-9
+    if weights == "softmax":
+        # Logits of a black or flat image are all the same but at its edge: without edges that is a plain mean.
+        blocks[0] = Conv(8, (2, 2), C_W=2.0, padding="CIRCULAR")
+        plain = Network((5, 5, 1), [*blocks[:2], block.replace(C_K=0.0), *blocks[3:]])
+        found, wanted = (neft.width.kernel(one, x[:2]) for one in (Network((5, 5, 1), blocks), plain))
+        for one, other in zip(found, wanted):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    else:
+        # Linear in three places: of a double image everything is eight times as large.
+        np.testing.assert_allclose(K[3, 5], 8 * K[3, 3], rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["residual, strided shortcut", "attention"])
 def test_kernels_are_those_of_drawn_networks(name):
     # At two widths, extrapolated in 1/width.
     shape, blocks = networks("relu")[name]
@@ -176,3 +235,55 @@ def test_kernels_are_those_of_drawn_networks(name):
     assert np.abs((limit - kernel) / error).max() < 5
     # Resolved: the kernel of vectors without convolutions is far away.
     assert (kernel / error).min() > 10
+
+
+DRAWN = json.loads((Path(__file__).parent / "drawn_positions.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWN)
+def test_kernels_are_what_drawn_networks_tend_to(name):
+    # Drawn by tools/draw_positions.py.
+    kept = DRAWN[name]
+    mean, error, x = (np.array(kept[key]) for key in ("mean", "error", "x"))
+    net = Network.from_dict(kept["network"])
+    kernel = np.stack(neft.width.kernel(net, x))
+    assert np.abs((mean - kernel) / error).max() < 5
+    assert (np.abs(kernel) / error).min() > 10
+    if "attention" in name:
+        # Far from a plain mean, with C_W that makes up for what is lost between the positions.
+        plain = np.stack(neft.width.kernel(_averaging(net), x))
+        assert (np.abs(plain - kernel) / error).max(axis=(1, 2)).min() > 10
+
+
+def _averaging(net):
+    def changed(block):
+        if isinstance(block, Attention):
+            return block.replace(C_K=0.0, weights="softmax", tied=True)
+        return Residual(*map(changed, block.branch), skip=block.skip) if isinstance(block, Residual) else block
+
+    return Network(net.input_shape, map(changed, net.blocks))
+
+
+@pytest.mark.slow
+def test_networks_with_attention_are_drawn_trained_and_predicted():
+    net = Network(SEQUENCE, [Dense(24, **H), attention(C_K=1.0), "tanh", GlobalAvgPool(), END])
+    net = net.resized(lambda n: 24)
+    x, y = images(SEQUENCE, 4), np.array([[1.0], [-1.0], [0.5], [0.0]])
+    kernel = neft.width.kernel(net, x)
+    params = net.init(jax.random.key(1))
+    ntk = neft.tangent.ntk(net, params, x[:2].astype(np.float32), rates=net.rates())
+    gradients = [jax.grad(lambda p, a=a: net.apply(p, a)[0])(params) for a in jnp.asarray(x[:2], jnp.float32)]
+    scaled = jax.tree.map(lambda rate, a, b: rate * (a * b).sum(), net.rates(), *gradients)
+    np.testing.assert_allclose(float(ntk[0, 1, 0, 0]), sum(map(float, jax.tree.leaves(scaled))), rtol=1e-4)
+    trained = neft.training.predict(net, x[:3], y[:3], x)
+    np.testing.assert_allclose(trained.mean[:3], y[:3], atol=1e-8)
+    Theta = kernel.Theta
+    np.testing.assert_allclose(trained.mean[3:], Theta[3:, :3] @ np.linalg.solve(Theta[:3, :3], y[:3]), rtol=1e-8)
+    posterior = neft.training.nngp(net, x[:3], y[:3], x, noise=0.1)
+    wanted = kernel.K[3:, :3] @ np.linalg.solve(kernel.K[:3, :3] + 0.1 * np.eye(3), y[:3])
+    np.testing.assert_allclose(posterior.mean[3:], wanted, rtol=1e-6)
+    draws = neft.training.sample(net, x[:3], y[:3], x, time=0.5, loss="square", draws=4000, key=jax.random.key(2))
+    early = neft.training.predict(net, x[:3], y[:3], x, time=0.5)
+    error = draws.outputs.std(0) / np.sqrt(4000)
+    assert (np.abs(draws.mean - early.mean) < 5 * error).all()

@@ -18,6 +18,7 @@ _MODULES = (
     "_action_landscape",
     "_fisher",
     "_lecture",
+    "_residual",
     "_sweep",
     "_training",
 )

@@ -1,5 +1,7 @@
 """Networks made of blocks: specifications with `init` and `apply`, and their step of K and Θ at infinite width."""
 
+from ._attention import Attention as Attention
+from ._attention import Heads as Heads
 from ._batch_norm import BatchNorm as BatchNorm
 from ._batch_norm import Moments as Moments
 from ._block import Averages as Averages

@@ -15,6 +15,7 @@ from .. import _check
 from .._activation import Activation
 from .._promote import common_dtype
 from .._public import public
+from ._attention import Attention
 from ._batch_norm import BatchNorm, Moments, moments_of
 from ._block import Block, Means, Visit
 from ._chain import applied, begun, blocks_of, fans, passed, rates_along, shapes, simply
@@ -96,10 +97,12 @@ class Network(eqx.Module):
         return any(isinstance(node, Block) for node in nodes)
 
     def refuse_positions(self, what: str) -> None:
-        """For what is known of vectors only."""
+        """For what is known of vectors only; the first block that needs positions is named."""
         if self.positions:
+            block = next((block for block in self.blocks if block.dimensions), self.blocks[0])
             raise ValueError(
-                f"net is {_check.brief(self)}, whose inputs have positions, but {what} are known for vectors only."
+                f"net is {_check.brief(self)}, whose inputs have positions for {type(block).__name__}, but {what} are "
+                "known for vectors only."
             )
 
     def flat(self, x: Any) -> Any:
@@ -378,6 +381,7 @@ def _activations(blocks: Iterable[Block]):
 _NAMED: dict[str, type[Block]] = {
     "Dense": Dense,
     "Conv": Conv,
+    "Attention": Attention,
     "AvgPool": AvgPool,
     "GlobalAvgPool": GlobalAvgPool,
     "Flatten": Flatten,

@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Array
 
-from .._promote import cast, library_of
-from ._block import Averages, AveragesOnPositions
+from ._block import Averages
 from ._flatten import Unweighted, refuse_vectors
-from ._positions import diagonal, facing, layout_of
+from ._positions import alone, between, diagonal, facing, layout_of
 from ._stage import Layout, Stage
 from ._windows import Window, sizes
-
-_ROUNDINGS = 8  # that a mean over pairs of positions may be off by
 
 
 class AvgPool(Unweighted):
@@ -117,16 +113,10 @@ def _pooled(stage: Stage, average: Averages, layout: Layout, mean: Any, after: b
 
     facts = {"kind": stage.kind, "gain": stage.gain, "fresh": stage.fresh, "mixed": stage.mixed, "layout": kept}
     facts |= {"mean1": means(stage.mean1, first), "mean2": means(stage.mean2, second)}
-    if not isinstance(average, AveragesOnPositions):
-        raise ValueError("it mixes positions, which only `width.kernel` has all pairs of.")
-    K1, K2 = average.alone(stage, own)
+    K1, K2 = alone(average, stage, own)
     if not layout.crossed:
         # Of one input paired with itself, where equal positions are all that is carried along.
         return Stage.itself(K1, 0 * K1, **facts)
     if after:
         K1, K2 = facing(K1, layout, False), facing(K2, layout, True)
-    found = Stage.between(K1, K2, both(stage.c), both(stage.Theta), **facts)
-    # Of what is nothing but rounding a kink would see the root, and a second pool the root of that.
-    rounding = _ROUNDINGS * float(np.finfo(found.c.dtype).eps) * (found.gap + found.total)
-    small = found.gap <= rounding
-    return found.replace(gap=library_of(found.gap).where(small, cast(0, found.gap), found.gap))
+    return between(K1, K2, both(stage.c), both(stage.Theta), **facts)

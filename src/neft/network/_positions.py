@@ -5,16 +5,20 @@ of the distance of two unit vectors, so nothing is lost where both are close to 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from .._guard import positive, root
-from .._promote import library_of
+from .._promote import cast, library_of
+from ._block import Averages, AveragesOnPositions
 from ._stage import Layout, Stage
 from ._windows import Window
+
+_ROUNDINGS = 8  # that a mean over pairs of positions may be off by
 
 
 def layout_of(stage: Stage, axes: int | None = None) -> Layout:
@@ -148,3 +152,21 @@ def facing(value: Any, layout: Layout, second: bool) -> Any:
     n, ones = layout.axes, (1,) * layout.axes
     shape = value.shape
     return value.reshape(*ones, *shape) if second else value.reshape(*shape[:n], *ones, *shape[n:])
+
+
+def alone(average: Averages, stage: Stage, own: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """`own(c)` of each of the two inputs by itself, for blocks that mix positions."""
+    if not isinstance(average, AveragesOnPositions):
+        raise ValueError("it mixes positions, which only `width.kernel` has all pairs of.")
+    return average.alone(stage, own)
+
+
+def between(K1: Any, K2: Any, c: Any, Theta: Any, **facts: Any) -> Stage:
+    """The stage of these moments, which sums over positions made: √(K1 K2) - c that is but rounding is zero.
+
+    Of rounding a kink would see the root, and a second sum the root of that.
+    """
+    found = Stage.between(K1, K2, c, Theta, **facts)
+    rounding = _ROUNDINGS * float(np.finfo(found.c.dtype).eps) * (found.gap + found.total)
+    small = found.gap <= rounding
+    return found.replace(gap=library_of(found.gap).where(small, cast(0, found.gap), found.gap))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from .. import _check
 from .._activation import Activation
+from ._attention import Attention
 from ._block import Block
 from ._chain import blocks_of, fans, passed
 from ._conv import Conv
@@ -74,15 +75,24 @@ def _found(net: Network, dense: int | None) -> tuple[Block, ...]:
     inner = parts[1:-1] if len(parts) > 2 else parts[1:]
     if not inner:
         raise ValueError(f"net is {_check.brief(net)}, which has no block between its first and its last.")
-    for period in range(1, len(inner) // 2 + 1):
-        looks = [_looks(part, dense) for part in zip(*[iter(inner)] * period)]
-        if len(inner) % period == 0 and all(look == looks[0] for look in looks):
-            return tuple(block for part in inner[:period] for block in part)
+    if step := _period(inner, dense):
+        return step
     if len(inner) == 1:
         return inner[0]
+    # With norms after the sums the last one stands before the last weights.
+    if step := _period([(block,) for block in net.blocks[1:-1]], dense):
+        return step
     raise ValueError(
         f"net is {_check.brief(net)}, which does not repeat one block between its first and its last; pass the block."
     )
+
+
+def _period(parts: Sequence[Sequence[Block]], dense: int | None) -> tuple[Block, ...] | None:
+    for period in range(1, len(parts) // 2 + 1):
+        looks = [_looks(part, dense) for part in zip(*[iter(parts)] * period)]
+        if len(parts) % period == 0 and all(look == looks[0] for look in looks):
+            return tuple(block for part in parts[:period] for block in part)
+    return None
 
 
 def _segments(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
@@ -143,6 +153,8 @@ def _word(block: Any) -> str:
         return f"Dense({block.width})"
     if isinstance(block, Conv):
         return f"Conv({block.channels}, {block.shape})"
+    if isinstance(block, Attention):
+        return f"Attention({block.heads}, {block.channels})"
     if isinstance(block, Residual):
         skip = _word(block.skip) if isinstance(block.skip, Block) else f"{block.skip:g}"
         return f"Residual({in_words(block.branch)}, skip={skip})"

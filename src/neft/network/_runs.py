@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ._attention import Attention
 from ._block import Averages, Block
 from ._chain import passed
 from ._conv import Conv
@@ -54,6 +55,8 @@ def _sizeless(block: Block) -> Block:
         return block.replace(width=1)
     if isinstance(block, Conv):
         return block.replace(channels=1)
+    if isinstance(block, Attention):
+        return block.replace(heads=1, channels=1, head_channels=1)
     if isinstance(block, Residual):
         skip = _sizeless(block.skip) if isinstance(block.skip, Block) else block.skip
         return Residual(*map(_sizeless, block.branch), skip=skip)
@@ -72,22 +75,37 @@ def along(
     `step(segment, data, stage)` gives the next stage. `first` says that the stage is that of inputs, which is another
     kind than what follows.
     """
+    return kept_along(parts, stage, lambda *given: (step(*given), None), first=first)[0]
+
+
+def kept_along(
+    parts: Sequence[tuple[Segment, Any]],
+    stage: Stage,
+    step: Callable[[Segment, Any, Stage], tuple[Stage, Any]],
+    *,
+    first: bool = True,
+) -> tuple[Stage, list[Any]]:
+    """The same where a step gives more than the next stage, which is kept, for each run with an axis of its own."""
+    kept = []
     for group in _runs(parts, first):
         stage = _plain(stage)
         if len(group) == 1:
-            stage = step(*group[0], stage)
+            stage, more = step(*group[0], stage)
+            kept.append(jax.tree.map(lambda value: value[None], more))
             continue
         stacked = jax.tree.map(functools.partial(_stacked, stage.c.dtype), *group)
 
         def body(stage, part):
             segment, data = part
-            return _plain(step(segment, data, stage)), None
+            stage, more = step(segment, data, stage)
+            return _plain(stage), more
 
         # What the first step broadcasts, such as variances that come without an axis, has its shape from then on.
         shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], group[0], stage)
         stage = jax.tree.map(lambda leaf, shape: jnp.broadcast_to(leaf, shape.shape).astype(shape.dtype), stage, shapes)
-        stage = lax.scan(body, stage, stacked)[0]
-    return stage
+        stage, more = lax.scan(body, stage, stacked)
+        kept.append(more)
+    return stage, kept
 
 
 def _stacked(dtype: Any, *leaves: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 from ._block import Block
 
 _USUAL = {"C_b": 0.0, "C_W": 1.0, "lambda_b": 1.0, "lambda_W": 1.0, "epsilon": 1e-6}
-_LETTERS = {"lambda_b": "λ_b", "lambda_W": "λ_W", "epsilon": "ε"}
+_USUAL |= dict.fromkeys(("C_V", "C_K", "lambda_V", "lambda_K"), 1.0)
+_LETTERS = {"epsilon": "ε"} | {f"lambda_{name}": f"λ_{name}" for name in "bWVK"}
 
 
 def in_words(blocks: Sequence[Block]) -> str:
@@ -28,6 +29,8 @@ def _words(record: Any) -> str:
         return f"dense to {record['width']}{_numbers(record)}"
     if kind == "Conv":
         return f"{_by(record['shape'])} convolution to {record['channels']}{_moved(record)}{_numbers(record)}"
+    if kind == "Attention":
+        return _attention(record)
     if kind == "AvgPool":
         return f"mean over {_by(record['shape'])}{_moved(record)}"
     if kind in ("Flatten", "GlobalAvgPool"):
@@ -40,6 +43,18 @@ def _words(record: Any) -> str:
 def _numbers(record: Any) -> str:
     unusual = {k: v for k, v in record.items() if k in _USUAL and v != _USUAL[k]}
     return f" ({', '.join(f'{_LETTERS.get(k, k)} = {v:g}' for k, v in unusual.items())})" if unusual else ""
+
+
+def _attention(record: Any) -> str:
+    heads = f"{record['heads']} heads of {record['head_channels']}"
+    what = f"{record['weights']} attention to {record['channels']} by {heads}"
+    if not record["tied"]:
+        what += ", queries apart from keys"
+    if record["encoding"] is not None:
+        length = f" of length {record['length']:g}" if record["encoding"] == "gaussian" else ""
+        where = "keys and values" if record["encode_values"] else "keys"
+        what += f", {record['encoding']} encodings{length} in {where} (C_e = {record['C_e']:g})"
+    return what + _numbers(record)
 
 
 def _by(numbers: Sequence[int]) -> str:

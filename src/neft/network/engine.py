@@ -1,5 +1,7 @@
 """What the theories use of networks, and who designs a network does not: segments, positions, repeated blocks."""
 
+from ._branches import branched as branched
+from ._branches import with_branches as with_branches
 from ._chain import passed as passed
 from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain
@@ -11,5 +13,6 @@ from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._runs import Segment as Segment
 from ._runs import along as along
+from ._runs import kept_along as kept_along
 from ._stage import Layout as Layout
 from ._variances import Variances as Variances

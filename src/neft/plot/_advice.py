@@ -27,16 +27,17 @@ def advice(found: Advice) -> Figure:
 
 @styled
 def block_advice(found: BlockAdvice) -> Figure:
-    """Left the variance through the blocks; right the two susceptibilities of each."""
+    """The variance through the blocks, the two susceptibilities of each, and the strength of corrections with depth."""
     verdict = "finite width not known" if found.verdict == "not known" else found.verdict
-    figure = Figure(figsize=(9.2, 3.2), layout="constrained")
+    known = len(found.curve_strength) > 1
+    figure = Figure(figsize=(11.0 if known else 9.2, 3.2), layout="constrained")
     figure.suptitle(
         f"{found.activation}, depth {found.depth}, width {found.width}:  "
         f"$C_b = {found.C_b:.4g}$, $C_W = {found.C_W:.4g}$, {verdict}",
         fontsize=10,
         color=INK,
     )
-    left, right = figure.subplots(1, 2)
+    left, right, *rest = figure.subplots(1, 3 if known else 2)
     left.set(title="Variance of a preactivation", xlabel="blocks passed", ylabel="K")
     right.set(title="Susceptibilities", xlabel="block", ylabel="χ")
     marks = {"markersize": 4, "markevery": max(1, found.depth // 12)}
@@ -47,7 +48,14 @@ def block_advice(found: BlockAdvice) -> Figure:
     for i, (chi, label) in enumerate(((found.perpendicular, r"$\chi_\perp$"), (found.parallel, r"$\chi_\|$"))):
         right.plot(block, chi, label=label, marker="os"[i], **marks, **look(2 * i, i))
     right.legend()
-    for axes in (left, right):
+    for axes in rest:
+        axes.set(title=f"Width {found.width}", xlabel="depth", ylabel="largest relative correction", yscale="log")
+        axes.axhline(1, color=INK, linewidth=0.8, label="the expansion ends")
+        axes.axhline(0.1, linewidth=0.8, color=INK, linestyle=":", label="fine below")
+        axes.plot(np.arange(len(found.curve_strength)) + 3, found.curve_strength, **look(2, 0))
+        axes.axvline(found.depth, **look(1, 2), linewidth=1.4, label=f"depth {found.depth}")
+        axes.legend(fontsize=8)
+    for axes in (left, right, *rest):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
 

@@ -19,6 +19,7 @@ from ..width.results import (
     Comparison,
     Criticality,
     Density,
+    DepthFlow,
     Interpretation,
     PhaseDiagram,
     Statistics,
@@ -28,6 +29,7 @@ from ._activation import activation
 from ._advice import advice, block_advice
 from ._averages import square_averages
 from ._data import examples
+from ._depth import depth_flow
 from ._evolve import contributions, evolution, representation
 from ._fisher import curves, metric
 from ._interpretation import density, interpretation
@@ -79,6 +81,7 @@ draw.register(CoordinateCheck, coordinates)
 draw.register(PartialJacobians, jacobians)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
+draw.register(DepthFlow, depth_flow)
 draw.register(Forecast, forecast)
 draw.register(LearningCurve, learning_curve)
 draw.register(FinitePrediction, contributions)

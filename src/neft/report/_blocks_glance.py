@@ -15,9 +15,9 @@ def glance_at_blocks(of: Subject) -> str:
     asked = [
         ("The network", _network(of)),
         ("What does it do to a signal?", of.unknown or _signal(of)),
-        ("Is it critical?", no_phases(of) or ""),
+        ("Is it critical?", no_phases(of) or _critical(of)),
         ("How large are its finite-width effects?", _finite(of)),
-        ("What would neft change?", no_advice(of) or ""),
+        ("What would neft change?", no_advice(of) or _advice(of)),
     ]
     return answers(*asked) + table(_blocks(of))
 
@@ -68,12 +68,26 @@ def _finite(of: Subject) -> str:
     if stats.tensors.get("A") is not None:
         part = np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n) / stats.Theta[-1]
         ntk = f", and its NTK by {100 * part:.2g} %"
-    spread = np.sqrt(stats.V[-1] / n) / stats.K[-1]
+    spread = np.sqrt(max(stats.V[-1], 0.0) / n) / stats.K[-1]
     return (
         f"From one random draw of the weights to the next the variance of an output differs by {100 * spread:.2g} %"
-        f"{ntk} (standard deviations); the depth at which that breaks the expansion is known for equal dense layers "
-        "only."
+        f"{ntk} (standard deviations). {of.meaning.summary}"
     )
+
+
+def _critical(of: Subject) -> str:
+    found = of.criticality
+    if not found.points:
+        return found.why
+    best = found.points[0]
+    return (
+        f"Its block {found.activation} is critical with C_b = {best.C_b:.4g} and C_W = {best.C_W:.4g} of {found.dense} "
+        f"({best.universality})."
+    )
+
+
+def _advice(of: Subject) -> str:
+    return of.advice if isinstance(of.advice, str) else of.advice.summary
 
 
 def _blocks(of: Subject) -> Table:

@@ -1,6 +1,8 @@
 """Width, for networks of blocks: K, Θ and correlations through the blocks, and the tensors where blocks have them."""
 
 import math as numbers
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from ._subject import Subject
 
 _WIDEST, _DRAWS = 24, 256
 """Of the networks that stand for wide ones where tensors are simulated: their Jacobians are whole."""
+
+_GRID = 31
+"""Points of a phase diagram along each axis."""
 
 _SIMULATED = ("V", "A", "B", "D", "F")
 
@@ -79,6 +84,37 @@ def through_blocks(context: Context) -> str:
         + note("Points and lines differ by what is of order 1/width, and by chance.")
         + _finite_width(context)
     )
+
+
+def phases_of_blocks(context: Context) -> str:
+    """The phase diagram of the block that is repeated, over the variances of its last dense block."""
+    of = context.of
+    if context.quick:
+        return note("--quick leaves out the phase diagram of a block, which takes long: neft phase has it.")
+    assert of.step is not None
+    records = list(_dense(of.step))
+    C_b, C_W = (float(records[-1][name]) for name in ("C_b", "C_W"))
+    grid_b = np.linspace(0.0, max(0.5, 1.25 * C_b), _GRID)
+    grid_W = np.linspace(min(0.1, 0.5 * C_W), max(2.0, 1.4 * C_W), _GRID)
+    diagram = width.phase(of.step, C_b=grid_b, C_W=grid_W, dense=len(records) - 1)
+    return paragraph(
+        f"Of the block {of.criticality.activation}, over the variances of its last dense block, the others being what "
+        "they are: how many blocks it takes for the difference of two inputs to change e-fold. The diamond is this "
+        "network."
+    ) + figure(
+        plot.placed(diagram, C_b=C_b, C_W=C_W),
+        name="phases",
+        alt=f"Phase diagram of {of.criticality.activation} in C_W and C_b, and this network",
+        caption="How many blocks it takes for the difference of two inputs to change e-fold.",
+    )
+
+
+def _dense(blocks: Any) -> Iterator[dict[str, Any]]:
+    # The records of all dense blocks, in the order in which they stand.
+    for record in (block.to_dict() for block in blocks):
+        for one in record.get("branch", [record]):
+            if isinstance(one, dict) and one["type"] == "Dense":
+                yield one
 
 
 def _rows(found: Curve) -> tuple[np.ndarray, np.ndarray]:

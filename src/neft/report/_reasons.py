@@ -10,12 +10,12 @@ _ALONE = "dense blocks with one activation between them"
 
 def no_phases(of: Subject) -> str | None:
     """Of the phase diagram and of critical points."""
-    return _alone(of, "Phases and critical points are known only for {alone}, but {this}.")
+    return _repeated(of, "Phases and critical points are known only for one repeated block, but {this}.")
 
 
 def no_advice(of: Subject) -> str | None:
-    """Of advised variances, rates, depth and width, of parameterizations and of programs that follow them."""
-    return _alone(of, "Advice, equal shares and parameterizations are known only for {alone}, but {this}.")
+    """Of advised variances, depth and width."""
+    return _repeated(of, "Advice is known only for networks that repeat one block, but {this}.")
 
 
 def no_order_one(of: Subject) -> str | None:
@@ -66,6 +66,10 @@ def no_finite_width(of: Subject) -> str | None:
         return str(of.stats.V)
     except ValueError as error:
         return str(error)
+
+
+def _repeated(of: Subject, sentence: str) -> str | None:
+    return None if of.step is not None else _alone(of, sentence)
 
 
 def _alone(of: Subject, sentence: str) -> str | None:

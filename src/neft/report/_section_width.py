@@ -5,7 +5,7 @@ import numpy as np
 
 from .. import ensemble, plot, width
 from ..network import MLP
-from ._blocks_width import through_blocks
+from ._blocks_width import phases_of_blocks, through_blocks
 from ._drawn import affordable, drawn, with_error
 from ._figure import figure
 from ._html import heading, note, paragraph, side_by_side
@@ -81,6 +81,8 @@ def phases(context: Context) -> str:
         return heading("Phases") + note(reason)
     if of.jumps:
         return note(f"{of.jumping} jumps, so there is no phase diagram: χ_⊥ does not exist.")
+    if of.chain is None:
+        return heading("Phases") + phases_of_blocks(context)
     C_b, C_W = of.plain.C_b[-1], of.plain.C_W[-1]
     points = width.critical(of.plain.activation).points
     high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in points)]))

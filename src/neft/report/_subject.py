@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..data import Dataset
-from ..network import MLP, Network
-from ..network.engine import plain
-from ..width import interpret, statistics
-from ..width.results import Interpretation, Statistics
+from ..network import MLP, Block, Network
+from ..network.engine import branched, plain, repeated
+from ..width import advise, critical, interpret, statistics
+from ..width.results import BlockAdvice, Criticality, Interpretation, Statistics
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +49,33 @@ class Subject:
         """The same for those sections that are about perceptrons alone."""
         assert self.chain is not None
         return self.chain
+
+    @functools.cached_property
+    def step(self) -> tuple[Block, ...] | None:
+        """The residual block that it repeats, with what belongs to it; None where there is none."""
+        try:
+            found = None if self.chain is not None else repeated(self.net)
+        except ValueError:
+            return None
+        return found if found is not None and branched(found) else None
+
+    @functools.cached_property
+    def criticality(self) -> Criticality:
+        """The critical points of that block."""
+        assert self.step is not None
+        return critical(self.step)
+
+    @functools.cached_property
+    def advice(self) -> BlockAdvice | str:
+        """Advice on a network of that block as deep and wide as this one, or why there is none."""
+        assert self.step is not None
+        sizes = {"inputs": self.net.inputs, "outputs": self.net.outputs}
+        try:
+            found = advise(self.step, max(3, self.net.depth), self.width, q=self.q, **sizes)
+        except ValueError as error:
+            return str(error)
+        assert isinstance(found, BlockAdvice)
+        return found
 
     @property
     def key(self) -> Array:
@@ -118,7 +145,7 @@ class Subject:
     @functools.cached_property
     def meaning(self) -> Interpretation:
         """What they say."""
-        return interpret(self.stats, activation=self.plain.activation)
+        return interpret(self.stats, activation=None if self.chain is None else self.chain.activation)
 
     @property
     def jumps(self) -> bool:

@@ -11,6 +11,7 @@ from ..width.results import (
     Comparison,
     Criticality,
     Density,
+    DepthFlow,
     Interpretation,
     Parameterization,
     PhaseDiagram,
@@ -182,11 +183,24 @@ def _which(dense: str | None) -> tuple[str, ...]:
 
 @tables.register(Asymptotics)
 def _asymptotics(found: Asymptotics) -> tuple[Table, ...]:
-    numbers = ("C_W", "A_2", "A_4", "a_half", "a_1", "b_1", "p", "V_slope")
-    values = [(name, getattr(found, name)) for name in numbers]
+    numbers = ("C_W", "A_2", "A_4", "a_half", "a_1", "b_1", "p", "V_slope", "growth")
+    values = [(name, getattr(found, name)) for name in numbers if name != "growth" or found.growth is not None]
+    values += [(f"limit of {name}", value) for name, value in (found.limits or {}).items()]
     rows = tuple((name, "–" if value is None else f"{value:.9g}") for name, value in values)
     title = f"Asymptotics of {found.activation} ({found.universality})"
     return (Table(title=title, columns=("coefficient", "value"), rows=rows, notes=(found.law,)),)
+
+
+@tables.register(DepthFlow)
+def _depth_flow(found: DepthFlow) -> tuple[Table, ...]:
+    names = {"K": "K", "Theta": "Θ", "V": "V/K²", "A": "A/Θ²", "B": "B/Θ²", "K1": "K1/K", "Theta1": "Θ1/Θ"}
+    shown = _spread(len(found.depth), _SHOWN)
+    rows = [(str(found.depth[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in shown]
+    if found.limits is not None:
+        rows.append(("limit", "", "", *(f"{found.limits[name]:.6g}" for name in list(names)[2:])))
+    branches = ", branches of 1/√L" if found.scaled else ""
+    title = f"Depth of {found.block}{branches}"
+    return (Table(title=title, columns=("blocks", *names.values()), rows=tuple(rows), notes=(found.summary,)),)
 
 
 @tables.register(PhaseDiagram)
@@ -281,6 +295,8 @@ def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
         ("spread of the output's NTK over networks", _or_none(found.spread_ntk, unknown, _percent)),
         ("largest relative correction", _or_none(found.strength, unknown, "{:.3g}".format)),
         ("width at which it is below 0.1, at this depth", _or_none(found.width_needed, unknown)),
+        ("depth at which it is 1, at this width", _or_none(found.cutoff, "not seen", "{:.0f}".format)),
+        ("factor for branches beside skips of 1 that makes it 0.1", _or_none(found.branch_scale, "–", "{:.3g}".format)),
         ("verdict on depth/width", found.verdict),
     ]
     others = (

@@ -1,4 +1,4 @@
-"""Averaged partial Jacobian norms of any JAX model (Doshi, He, Gromov 2021)."""
+"""Averaged partial Jacobian norms of any JAX model (Doshi, He, Gromov 2023)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ def criticality(
 
     Layers are the results of products with a parameter, found in the model's program. Norms are estimated by
     back-propagating random vectors: E|vᵀ∂h/∂h'|² = Σ(∂h_i/∂h'_j)². At criticality J changes as a power of the depth,
-    else exponentially, over ξ layers (Doshi, He, Gromov 2021).
+    else exponentially, over ξ layers (Doshi, He, Gromov 2023).
 
     Args:
         apply: `apply(params, x)` gives the outputs, each row of x by itself.

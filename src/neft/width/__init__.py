@@ -6,6 +6,7 @@ from ._asymptotics import asymptotics as asymptotics
 from ._comparison import check as check
 from ._critical import critical as critical
 from ._critical import susceptibilities as susceptibilities
+from ._depth_flow import depth_flow as depth_flow
 from ._edgeworth import density as density
 from ._initializers import initializer_code as initializer_code
 from ._interpretation import interpret as interpret

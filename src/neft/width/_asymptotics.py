@@ -1,21 +1,28 @@
-"""How deep networks behave at criticality where K* = 0 or every K is fixed (docs/theory/width, eqs. 70-72)."""
+"""How deep networks behave at criticality (docs/theory/width, eqs. 70-72), and with skips of 1 (docs/theory/depth)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._activation import Activation
+from .._activation import activation as _activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Means, Stage
+from ..network import Block, Means, OneMatrix, Stage, TwoMatrices
 from ..network.engine import passed, stream_width
-from ._critical import critical
+from ._critical import CriticalPoint, critical
+from ._depth_flow import depth_flow
+from ._functionals import squares
 from ._origin import Origin, origin
 from ._step import Step
 from ._subject import Repeated, Subject, subject
-from ._through_blocks import two_matrices
+
+_TERMS = 4096  # of the Hermite expansion of z|z|, whose squares fall like 1/k⁴
+_DEEP = 256
 
 
 @result
@@ -25,12 +32,19 @@ class Asymptotics(Result):
     At C_W = 1/A_2 and C_b = 0 the kernel obeys K' = K (1 + a_half √K + a_1 K + …). Where K* = 0 attracts, K falls as a
     power of 1/l, χ_⊥ → 1 - p/l and V/K² → V_slope · l; p and V_slope are None where it does not, or where K falls
     slower than any power. For a scale-invariant σ, K stays and V/K² = V_slope (l - 1). V is for equal widths. Of a
-    repeated block l counts the blocks that were passed, so that l - 1 is l, V_slope is None where V is not known, and
-    C_W is its own critical one.
+    repeated block l counts the blocks that were passed, so that l - 1 is l, and to V/K² = V_slope · l a constant may
+    come; V_slope is None where V is not known, and C_W is its own critical one.
+
+    A block with skips of 1 is not critical. Without norms in its branches it is taken with branches of 1/√L, whose
+    ratios tend to `limits` as the depth L grows, at its own variances and rates. With norms in them K → growth · l and
+    χ_⊥ → 1 - p/l, where p may be negative, at C_b = 0 and C_W = 1.
 
     Attributes:
         activation: its name, or the block in words.
         dense: of a block, which of its dense blocks have C_W; None for an activation.
+        universality: "scale-invariant", "K*=0"; "small branches" or "growing" with skips of 1.
+        growth: what a block adds to K where it grows, else None.
+        limits: of branches of 1/√L, V/K², A/Θ², B/Θ², K1/K and Θ1/Θ by the names V, A, B, K1, Theta1, else None.
         a_half: zero unless there is a kink at 0.
         A_2: mean of the squared slopes on the two sides of 0, so that 1/A_2 is the critical C_W.
         A_4: mean of their fourth powers.
@@ -39,30 +53,35 @@ class Asymptotics(Result):
 
     activation: str
     dense: str | None
-    universality: Literal["scale-invariant", "K*=0"]
-    C_W: float
-    A_2: float
-    A_4: float
-    a_half: float
-    a_1: float
-    b_1: float
+    universality: Literal["scale-invariant", "K*=0", "small branches", "growing"]
+    C_W: float | None
+    A_2: float | None
+    A_4: float | None
+    a_half: float | None
+    a_1: float | None
+    b_1: float | None
     p: float | None
     V_slope: float | None
+    growth: float | None
+    limits: dict[str, float] | None
     law: str
     made: Made
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"dense": None} | fields
+        return {"dense": None, "growth": None, "limits": None} | fields
 
     def _shown(self):
-        yield from ((name, value) for name, value in super()._shown() if name != "dense" or self.dense)
+        absent = [name for name in ("dense", "growth", "limits") if getattr(self, name) is None]
+        yield from ((name, value) for name, value in super()._shown() if name not in absent)
 
 
 @public
 @float64
 def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotics:
     """The exponents and coefficients of the flow at the critical point with K* = 0, or of a scale-invariant activation.
+
+    Of a block with skips of 1, which has no such point, what holds instead: see `Asymptotics`.
 
     With σ_k the k-th derivative at 0: a_1 = σ_3/σ_1 + (3/4)(σ_2/σ_1)², b_1 = σ_3/σ_1 + (σ_2/σ_1)², K → 1/(-a_1 l) and
     χ_⊥ → 1 - p/l with p = b_1/a_1. A kink at 0 adds a_half, which then rules: K → 4/(a_half l)², p = 2. A skip γ around
@@ -79,6 +98,9 @@ def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotic
     (-2.0, -2.0, 1.0)
     """
     of = subject(activation, dense)
+    points = () if of.step is None else critical(activation, dense=dense).points
+    if of.step is not None and not points and _skips_with_one(of.step):
+        return _with_skips_of_one(of, of.step)
     act = of.activation or _only_activation(of, of.step)  # type: ignore[arg-type]
     near = origin(act)
     if not near.fixed:
@@ -92,7 +114,7 @@ def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotic
         )
     C_W, source = 1 / near.A_2, 3 * near.A_4 / near.A_2**2 - 1
     if of.step is not None:
-        C_W = _critical_weight(of, activation, dense)
+        C_W = _critical_weight(of, points)
         near, source = _through(of.step, near, source, C_W)
     p, V_slope, law = _flow(near, act.scale_invariant, source, "(l - 1)" if of.step is None else "l")
     return Asymptotics(
@@ -107,6 +129,8 @@ def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotic
         b_1=near.b_1,
         p=p,
         V_slope=V_slope,
+        growth=None,
+        limits=None,
         law=law,
         made=Made.by("neft.width.asymptotics", specification=of.record),
     )
@@ -119,12 +143,11 @@ def _only_activation(of: Subject, step: Step) -> Activation:
     return step.activations[0]
 
 
-def _critical_weight(of: Subject, given: Any, dense: int | None) -> float:
-    points = [p for p in critical(given, dense=dense).points if p.universality in ("scale-invariant", "K*=0")]
-    if not points:
-        raise ValueError(f"block {of.name} is not critical at K* = 0 or at every K, where asymptotics are known.")
-    (point, *_) = points
-    return point.C_W
+def _critical_weight(of: Subject, points: Sequence[CriticalPoint]) -> float:
+    for point in points:
+        if point.universality in ("scale-invariant", "K*=0"):
+            return point.C_W
+    raise ValueError(f"block {of.name} is not critical at K* = 0 or at every K, where asymptotics are known.")
 
 
 def _through(step: Step, near: Origin, source: float, C_W: float) -> tuple[Origin, float | None]:
@@ -152,10 +175,52 @@ def _through(step: Step, near: Origin, source: float, C_W: float) -> tuple[Origi
         )
     s, rest = seen[1], 1 - skip
     scaled = near._replace(a_half=rest * math.sqrt(s) * near.a_half, a_1=rest * s * near.a_1, b_1=rest * s * near.b_1)
-    parts = two_matrices(blocks)
-    # Of V only two-matrix blocks are known to close on it (docs/theory/blocks, eq. 18).
-    grows = None if parts is None else 2 * (1 - skip**2) + stream_width(blocks) / parts.width * rest**2 * source
-    return scaled, grows
+    return scaled, _growth_of_V(blocks, skip, near, source)
+
+
+def _growth_of_V(blocks: Sequence[Block], skip: float, near: Origin, source: float) -> float | None:
+    """What a block adds to V/K² where K stays, `skip` being γ² (docs/theory/depth, eqs. 1-3)."""
+    known, rest = blocks[0].tensors() if len(blocks) == 1 else None, 1 - skip
+    if isinstance(known, TwoMatrices):
+        return 2 * (1 - skip**2) + stream_width(blocks) / known.width * rest**2 * source
+    if isinstance(known, OneMatrix):
+        # σ² is A_2 z² and a multiple of z|z|, of which relu has half.
+        odd = 2 * np.asarray(squares(_activation("relu"), jnp.ones(()), _TERMS).s)[1::2]
+        gamma = math.sqrt(skip) ** np.arange(1, _TERMS, 2)
+        gamma = gamma if known.skip >= 0 else -gamma
+        kinked = near.A_4 / near.A_2**2 - 1
+        return 2 * (1 - skip**2) + rest**2 * kinked * float((odd**2 * (1 + gamma) / (1 - gamma)).sum())
+    return None
+
+
+def _skips_with_one(step: Step) -> bool:
+    return abs(float(step.slopes(1.0, 0.0, 0.0).perpendicular) - 1) < 1e-9
+
+
+def _with_skips_of_one(of: Subject, step: Step) -> Asymptotics:
+    K, C_W = np.array([1e3, 2e3]), None
+    at = step.slopes(K, 0.0, 1.0)
+    kind: Literal["growing", "small branches"]
+    if np.abs(at.parallel - 1).max() < 1e-4:
+        kind, C_W, k, limits = "growing", 1.0, float(at.K[-1] - K[-1]), None
+        p = -float((at.perpendicular[-1] - 1) * K[-1] / k)
+        law = f"K → {k:.6g} l, χ_⊥ → 1 {'-' if p > 0 else '+'} {abs(p):.6g}/l, V/K² falls like 1/l where it is known."
+    else:
+        flow = depth_flow(step.blocks, _DEEP, scaled=True)
+        kind, k, p, limits, law = "small branches", None, None, flow.limits, flow.summary
+    nothing = dict.fromkeys(("A_2", "A_4", "a_half", "a_1", "b_1", "V_slope"))
+    return Asymptotics(
+        activation=of.name,
+        dense=of.dense,
+        universality=kind,
+        C_W=C_W,
+        **nothing,
+        p=p,
+        growth=k,
+        limits=limits,
+        law=law,
+        made=Made.by("neft.width.asymptotics", specification=of.record),
+    )
 
 
 def _flow(

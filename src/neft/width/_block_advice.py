@@ -1,22 +1,27 @@
 """Advice on a network that repeats a block: its variances, its kernels, and what is known at finite width."""
 
 import math
+import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import brentq
 
 from .. import _check
+from .._accuracy import AccuracyWarning
 from .._result import Made, Result, result
-from ..network import Dense, Network
-from ..network.engine import Variances, in_words, stream_width
+from ..network import Block, Dense, Network
+from ..network.engine import Variances, branched, in_words, stream_width, with_branches
 from ._block_start import BlockStart, Kind, block_start
 from ._critical import CriticalPoint
-from ._deeper import reached, strength
+from ._deeper import CHUNK, cut_off, reached, strength
 from ._statistics import statistics
 from ._step import Step
-from ._stream import outputs as outputs_of
+from ._stream import Stream, stream
 from ._subject import Subject
+from ._through_blocks import NoRecursion
 
 Verdict = Literal["fine", "strained", "too deep", "not known"]
 
@@ -24,6 +29,7 @@ FINE, BROKEN = 0.1, 1.0
 """Relative corrections below the first are small; at the second the expansion, and the network's reliability, end."""
 
 _MOST_BLOCKS = 1000
+_SEEN = 20  # times as many blocks as were followed are believed by their power law
 _MEMORY = (
     5.0  # e-folds of the difference of two inputs after which little is left of it, or of what they have in common
 )
@@ -53,9 +59,15 @@ class BlockAdvice(Result):
         spread_output: √(V/n)/K of the variance of the output.
         spread_ntk: √((A + 2B)/n)/Θ of a diagonal element of the NTK.
         strength: the largest relative correction at this depth and width.
+        cutoff: the depth at which the strength is 1 if blocks like these are added; None where it was not seen to get
+            there, as with norms in the branches.
+        comfortable: the largest depth at which it is below 0.1; None where it always is.
         width_needed: the width at which the strength is below 0.1 at this depth.
-        verdict: "fine" (strength below 0.1), "strained", "too deep" (1 or more, or more than five e-folds of the
-            difference), or "not known".
+        branch_scale: where the strength is not below 0.1, the factor for the output of every branch, the skips being 1,
+            with which it is; None where it is, where no factor does it, or where there are no branches.
+        curve_strength: the strength at this width after 1, 2, … blocks, as many as the network has, or more.
+        verdict: "fine" (strength below 0.1), "strained", "too deep" (1 or more, where the expansion does not hold, or
+            more than five e-folds of the difference), or "not known".
     """
 
     activation: str
@@ -80,7 +92,11 @@ class BlockAdvice(Result):
     spread_output: float | None
     spread_ntk: float | None
     strength: float | None
+    cutoff: float | None
+    comfortable: int | None
     width_needed: int | None
+    branch_scale: float | None
+    curve_strength: Float[np.ndarray, " deeper"]
     verdict: Verdict
     summary: str
     made: Made
@@ -90,7 +106,12 @@ class BlockAdvice(Result):
         return Network.from_dict(self.specification)
 
     def _shown(self):
-        yield from ((name, value) for name, value in super()._shown() if name != "specification")
+        hidden = ("specification", "curve_strength")
+        yield from ((name, value) for name, value in super()._shown() if name not in hidden)
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"cutoff": None, "comfortable": None, "branch_scale": None, "curve_strength": np.empty(0)} | fields
 
 
 def advise_block(
@@ -118,11 +139,10 @@ def advise_block(
     K = _along(step, chosen, q * first, count)
     at = step.slopes(K[:-1], chosen.C_b, chosen.C_W)
     difference = float(np.prod(at.perpendicular * K[:-1] / K[1:]))
-    numbers, unknown = _finite(net, x, count, width, first)
+    numbers, unknown = _finite(net, q, count, width)
     inside = net.blocks[1 : 1 + len(step.blocks)]
     name, which = in_words(inside), Variances(inside, dense).which
     verdict = _verdict(numbers["strength"], difference)
-    spread = {name: numbers[name] for name in ("spread_output", "spread_ntk", "strength")}
     size = numbers["strength"]
     return BlockAdvice(
         activation=name,
@@ -144,7 +164,7 @@ def advise_block(
         parallel=at.parallel,
         perpendicular=at.perpendicular,
         difference=difference,
-        **spread,
+        **numbers,
         width_needed=None if size is None else math.floor(width * size / FINE * (1 + 2e-9)) + 1,
         verdict=verdict,
         summary=_summary(name, which, chosen, count, width, first, verdict, difference, numbers, unknown),
@@ -177,23 +197,71 @@ def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
     return np.array(found)
 
 
-def _finite(net: Network, x: np.ndarray, count: int, width: int, first: float) -> tuple[dict[str, Any], str]:
+def _finite(net: Network, q: float, count: int, n: int) -> tuple[dict[str, Any], str]:
     """The relative sizes of what fluctuates, and why they are not known where they are not."""
-    nothing = {"spread_output": None, "spread_ntk": None, "strength": None}
-    step = net.blocks[1 : 1 + (len(net.blocks) - 2) // count]
-    found = outputs_of(step, width, float(x @ x / len(x)), net.blocks[0], net.blocks[-1], count)
-    if found is None:
-        wanted = ("K", "Theta", "V", "A", "B", "K1", "Theta1")
-        stats = statistics(net, x, only=wanted)
-        if any(stats.tensors[name] is None for name in wanted):
-            return nothing, stats.reason or "its blocks have no recursion of it"
-        found = {name: float(stats.tensors[name][-1]) for name in wanted}  # type: ignore[index]
-    n = width
+    first, *middle, last = net.blocks
+    step = middle[: len(middle) // count]
+    try:
+        found = stream(first, step, last, q, count)
+        if all(act.named for act in net.activations):
+            # More blocks than there are show where it goes, and cost nothing up to this.
+            found = _quietly(first, step, last, q, max(count, CHUNK))
+    except NoRecursion as reason:
+        nothing = ("spread_output", "spread_ntk", "strength", "cutoff", "comfortable", "branch_scale")
+        return dict.fromkeys(nothing) | {"curve_strength": np.empty(0)}, str(reason)
+    outputs = found.outputs
+    with np.errstate(all="ignore"):
+        sizes = strength(outputs, n)
+    sizes = sizes[: int(np.argmin(np.append(np.isfinite(sizes), False)))]
+    # With a user's own function only the last one is there.
+    at = count - 1 if len(outputs["K"]) > 1 else 0
+    if len(sizes) <= at:
+        raise ValueError(f"depth is {count + 2}, but the tensors can be followed to depth {len(sizes) + 2} only.")
+    V, A, B, K, Theta = (float(outputs[name][at]) for name in ("V", "A", "B", "K", "Theta"))
+    cutoff, comfortable = (_depth(sizes, limit) for limit in (BROKEN, FINE))
     return {
-        "spread_output": math.sqrt(max(found["V"], 0.0) / n) / found["K"],
-        "spread_ntk": math.sqrt((found["A"] + 2 * found["B"]) / n) / found["Theta"],
-        "strength": float(strength({name: np.array([value]) for name, value in found.items()}, n)[0]),
+        "spread_output": math.sqrt(max(V, 0.0) / n) / K,
+        "spread_ntk": math.sqrt((A + 2 * B) / n) / Theta,
+        "strength": float(sizes[at]),
+        "cutoff": cutoff,
+        "comfortable": None if comfortable is None else max(2, math.ceil(comfortable) - 1),
+        "branch_scale": _branch_scale(first, step, last, q, count, n) if reached(sizes[at], FINE) else None,
+        "curve_strength": sizes,
     }, ""
+
+
+def _quietly(*given: Any) -> Stream:
+    # Of networks that are not advised nobody asks for all digits.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        return stream(*given)
+
+
+def _depth(sizes: np.ndarray, limit: float) -> float | None:
+    blocks = cut_off(sizes, limit, whole=False)
+    # What grows like a logarithm has no power law.
+    return None if blocks is None or blocks > _SEEN * len(sizes) else blocks + 2
+
+
+def _branch_scale(first: Block, step: Sequence[Block], last: Block, q: float, count: int, n: int) -> float | None:
+    """The factor for the output of branches beside skips of 1 at which the strength is that of a fine network."""
+    if not branched(step):
+        return None
+
+    def excess(log_share: float) -> float:
+        blocks = with_branches(step, math.exp(log_share), skip=1.0)
+        outputs = _quietly(first, blocks, last, q, count).outputs
+        size = float(strength({name: value[-1:] for name, value in outputs.items()}, n)[0])
+        return math.log(size / FINE) if math.isfinite(size) else 1.0
+
+    low, high = math.log(1e-6), 0.0
+    if excess(low) >= 0:
+        return None
+    if excess(high) < 0:
+        return 1.0
+    share: Any = brentq(excess, low, high, xtol=1e-3)
+    # As small as it takes, to the digits that are shown.
+    return math.exp(share / 2) * (1 - 1e-3)
 
 
 def _verdict(size: float | None, difference: float) -> Verdict:
@@ -235,6 +303,23 @@ def _summary(
     finite = (
         f"Depth {count + 2} at width {width} is {verdict}: at the rates of the blocks as given the output's variance "
         f"spreads by {100 * numbers['spread_output']:.2g} % from network to network and its NTK by "
-        f"{100 * numbers['spread_ntk']:.2g} %, and the largest relative correction is {numbers['strength']:.2g}."
+        f"{100 * numbers['spread_ntk']:.2g} %, the largest relative correction is {numbers['strength']:.2g} and "
+        f"{_end(numbers['cutoff'], count + 2)}{_help(numbers['branch_scale'], count)}."
     )
     return f"{draw} {infinite} {finite}"
+
+
+def _end(cutoff: float | None, depth: int) -> str:
+    if cutoff is None:
+        return f"was not seen to grow to {BROKEN:g}, where the expansion ends, with more blocks"
+    verb = "passed" if cutoff <= depth else "grows to"
+    return f"{verb} {BROKEN:g}, where the expansion ends, at depth {cutoff:.0f}"
+
+
+def _help(scale: float | None, count: int) -> str:
+    if scale is None:
+        return ""
+    return (
+        f"; with skips of 1 and branches multiplied by {scale:.2g}, which is {scale * math.sqrt(count):.2g}/√{count}, "
+        f"it would be {FINE:g}"
+    )

@@ -1,5 +1,6 @@
 """What the statistics of a network say: how large each correction is, and where the expansion ends."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -8,21 +9,28 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
+from .._accuracy import AccuracyWarning
 from .._activation import Activation
 from .._activation import activation as _activation
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import Dense
+from ..network import Dense, Network
+from ..network.engine import repeated, stream_width
 from ._deeper import chunks, cut_off, has_ntk, reached, strength
 from ._edgeworth import Density, density, one_input
 from ._one_input import Tensors
 from ._statistics import NAMES, Statistics
+from ._stream import stream
+from ._through_blocks import NoRecursion
 
 Source = Literal["the network's own layers", "layers flowed deeper", "a power law", "not reached"]
 
 DEEPEST = 2048
 """Layers that are flowed to before a power law takes over."""
+
+DEEPER, FAR = 256, 20
+"""The same of blocks; and how many times as many are believed by their power law."""
 
 # What each tensor is measured in: powers of K and of Theta.
 UNITS = {"K1": (1, 0), "Theta1": (0, 1), "V": (2, 0), "D": (1, 1), "F": (1, 1), "A": (0, 2), "B": (0, 2)}
@@ -96,7 +104,8 @@ def interpret(
         widths=stats.widths,
         sizes={name: _relative(name, found, n) for name in NAMES if name in UNITS},
         coupling=coupling,
-        spread_kernel=np.sqrt(coupling),
+        # Behind a norm V may be negative: the length of a stage is all but fixed there.
+        spread_kernel=np.sqrt(np.maximum(coupling, 0.0)),
         spread_ntk=ntk,
         strength=sizes,
         limit=limit,
@@ -130,10 +139,35 @@ def _cut_off(stats: Statistics, sizes: np.ndarray, limit: float, given: Any) -> 
     if len(sizes) > 1 and act is not None:
         block = Dense(1, **{name: net[name][-1] for name in ("C_b", "C_W", "lambda_b", "lambda_W")})
         sizes = _deeper(act, block, stats, sizes, limit) if block.tensors().variance > 0 else sizes
-    cutoff = cut_off(sizes, limit, whole=act is None)
+    if len(sizes) > 1 and "activation" not in net:
+        more = _along_blocks(net, stats)
+        known, sizes = len(more) > 0, np.append(sizes, more[len(sizes) :])
+        cutoff = cut_off(sizes, limit, whole=not known)
+        # What grows like a logarithm has no power law.
+        cutoff = None if known and cutoff is not None and cutoff > FAR * len(sizes) else cutoff
+    else:
+        cutoff = cut_off(sizes, limit, whole=act is None)
     if cutoff is None:
         return None, "not reached"
     return cutoff, "layers flowed deeper" if cutoff <= len(sizes) else "a power law"
+
+
+def _along_blocks(record: dict[str, Any], stats: Statistics) -> np.ndarray:
+    """The strength of every stage of a network with more blocks like those it repeats; nothing where it has none."""
+    try:
+        net = Network.from_dict(record)
+        step, x = repeated(net), np.asarray(stats.made.specification["x"], float)
+        first, *_ = net.blocks
+        count = DEEPER // sum(block.weighs for block in step)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", AccuracyWarning)
+            found = stream(first, step, Dense(1), float(x @ x / x.size), count)
+            sizes = np.append(0.0, strength(found.stages, stream_width(step)))
+    except (ValueError, NoRecursion):
+        return np.empty(0)
+    if len(net.blocks[1:-1]) % len(step) or net.blocks[1 : 1 + len(step)] != step:
+        return np.empty(0)
+    return sizes[: int(np.argmin(np.append(np.isfinite(sizes), False)))]
 
 
 def _deeper(act: Activation, block: Dense, stats: Statistics, sizes: np.ndarray, limit: float) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,34 +10,34 @@ import numpy as np
 
 from .. import _check
 from .._blocks import BUDGET, block_size, blocks
-from .._closed import Pair, form_of
-from .._guard import positive, root
 from .._progress import track
 from .._public import public
-from .._tilt import tilt_of
-from ..network import Means, Network, Stage
-from ._kernel_engines import InOrder, Part, way_of
-from ._kernel_expansion import Expansion, expansion, reaches
+from ..network import Network
+from ._kernel_engines import Part, way_of
 from ._kernel_file import Destination, opened
-from ._kernel_own import Occurrence, Own, averages, own
+from ._kernel_own import Occurrence, Own, own
 from ._kernel_pairs import Kernel, refuse_jumps
+from ._kernel_plan import lengths, planned
 from ._kernel_positions import OnPositions
 from ._kernel_tiles import (
     Program,
     by_forms,
     by_quadrature,
     by_segments,
+    chosen,
     entering,
     line,
     nearness,
     paired,
     products,
     program,
+    stacked,
 )
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
-_FEW = 64  # inputs
+_MORE = 16  # terms that all pairs of a tile may get for a few of them
+_LEAST = 64  # pairs that are done again together
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
 
 
@@ -98,6 +98,13 @@ def _inputs(name: str, x: Any, net: Network) -> np.ndarray:
     return x
 
 
+class _Block(NamedTuple):
+    # Inputs (n, n_0), |x|²/n_0 and the means of x (2, n), and what they have at activations in closed form (rows, n).
+    x: Any
+    ends: Any
+    values: Any
+
+
 class _Job:
     # One kernel: what each input has by itself, and how tiles of pairs are made from that.
 
@@ -109,10 +116,7 @@ class _Job:
         self.owns = [self._own(*self.ends[0])] * 2 if x2 is None else [self._own(*ends) for ends in self.ends]
         self.met = [_both(*pair) for pair in zip(*(one.occurrences for one in self.owns))]
         self.tolerance = 1e-8 if dtype == np.float32 else 1e-12
-        self.plans = [_plan(one, self.tolerance) for one in self.met]
-        if any(plan is None for plan in self.plans):
-            # Quadrature for one activation is quadrature for all that have no closed form.
-            self.plans = [plan if isinstance(plan, tuple) and not plan else None for plan in self.plans]
+        self.plans = planned(self.met, self.tolerance)
         self.quadrature = any(plan is None for plan in self.plans)
         self.expanded = not self.quadrature and any(self.plans)
         # Where averages change quickly near ρ = ±1, correlations need more digits than their dtype has.
@@ -122,20 +126,21 @@ class _Job:
         self.counts = self.owns[0].counts
         self.ways = tuple(way_of(one.act, plan) for one, plan in zip(self.met, self.plans))
         self.exact = self.kinked and dtype == np.float64
+        self.coded = functools.cache(self._coded)
         wanted = (self.exact or self.expanded) and not self.counts[0]
-        self.first = self._coded(0, 1) if wanted else None
-        if not self.quadrature:
-            every = range(len(self.segments)) if self.expanded else ()
-            self.whole, self.each = self._coded(0, len(self.segments)), [self._coded(i, i + 1) for i in every]
-        self.reaches = self._reaches() if self.expanded else ((0, 1.0),)
+        self.first = self.coded(0, 1) if wanted else (None, ())
+        ends = [np.concatenate(both) for both in zip(*self.ends)]
+        known = self.segments, self.met, self.plans, ends, bool(self.counts[0]), self.tolerance
+        self.reaches = lengths(*known) if self.expanded else ((0, 1.0),)
+        known = [[], []] if self.expanded else [self._parts(which, slice(None), 0) for which in (0, 1)]
+        self.values = [stacked(parts, dtype)[0] for parts in known]
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
         per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
         kept = functools.lru_cache(block_size(per_block, 1 << 20, budget=BUDGET))
-        self._inputs, self._ends = kept(self._prepared), kept(self._sizes)
-        self._values, self._oriented = kept(self._stacked), kept(self._facing)
+        self._block, self._terms = kept(self._prepared), kept(self._tables)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -155,32 +160,15 @@ class _Job:
                 )
         return found
 
-    def _coded(self, start: int, stop: int) -> tuple[Program, Any]:
+    def _coded(self, start: int, stop: int, terms: int = 0) -> tuple[Program, Any]:
         # Segments as compiled code sees them, and their numbers, which would be moved anew for each tile.
         numbers, structure = jax.tree.flatten(self.segments[start:stop])
         counts = self.counts[start:stop]
+        _, rows = stacked(self._parts(0, np.zeros(1, int), terms, start, stop), self.dtype)
         before = sum(self.counts[:start])
-        side = jax.tree.structure(self._parts(0, np.zeros(1, int), 0)) if not self.expanded else None
-        found = program(structure, counts, self.ways[before : before + sum(counts)], side)
+        found = program(structure, counts, self.ways[before : before + sum(counts)], rows)
         plain = all(np.ndim(number) == 0 for number in numbers)
         return found, jnp.asarray(numbers) if plain else tuple(map(jnp.asarray, numbers))
-
-    def _reaches(self) -> tuple[tuple[int, float], ...]:
-        # How many terms serve pairs up to which correlation of the first Gaussian stage: with positive coefficients
-        # |⟨σ₁σ₂⟩| is at most Σ a_k² |ρ|^k, the average of an input with itself at that correlation.
-        used = [(i, one) for i, plan in enumerate(self.plans) for one in plan or ()]
-        if self.counts[0]:
-            return reaches([one for _, one in used], np.ones(1), [np.ones(1)] * len(used), self.tolerance)
-        chosen = np.unique([np.argsort(one.K)[[0, len(one.K) // 2, -1]] for one in self.met])
-        q, mean = (np.concatenate([end[i] for end in self.ends])[chosen] for i in (0, 1))
-        first = self.segments[0].kernel(Stage.itself(q, 0 * q, mean1=mean, mean2=mean, kind="input"), InOrder(()))
-        K, rho = first.K1[None, :], _STARTS[:, None]
-        stage = Stage.between(K, K, rho * K, 0 * rho * K)
-        engine = _Bound(self.plans, self.met, chosen)
-        for segment in self.segments[1:]:
-            stage = segment.kernel(stage, engine)
-        largest = [np.minimum(engine.seen[i].max(axis=1), 1) for i, _ in used]
-        return reaches([one for _, one in used], _STARTS, largest, self.tolerance)
 
     def fill(self, target: Destination) -> None:
         rows, columns = (list(blocks(len(x), self.size)) for x in (self.x1, self.x2))
@@ -208,7 +196,7 @@ class _Job:
 
     def forget(self) -> None:
         """Let blocks of inputs go: the caches belong to the job and it to them, so nothing else would for a while."""
-        for cached in (self._inputs, self._values, self._oriented, self._ends):
+        for cached in (self._block, self._terms, self.coded):
             cached.cache_clear()
 
     def _diagonal(self, target: Destination, row: slice) -> None:
@@ -221,27 +209,24 @@ class _Job:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
         return np.minimum(np.arange(start, start + self.size), stop - 1)
 
-    def _prepared(self, which: int, start: int, stop: int) -> Any:
-        return jnp.asarray((self.x1, self.x2)[which][self._where(start, stop)].astype(self.products, copy=False))
+    def _prepared(self, which: int, start: int, stop: int) -> "_Block":
+        where, whole = self._where(start, stop), (self.x1, self.x2)[which]
+        x = (whole[start:stop] if stop - start == self.size else whole[where]).astype(self.products, copy=False)
+        ends = np.stack([value[where] for value in self.ends[which]]).astype(self.products)
+        values = self.values[which]
+        # All at once, which takes less time than one by one.
+        return jax.device_put(_Block(x, ends, values[:, where] if values.size else values))
 
-    def _sizes(self, which: int, start: int, stop: int) -> tuple[Any, ...]:
-        # |x|²/n_0 and the means of x.
-        return tuple(jnp.asarray(value[self._where(start, stop)], self.products) for value in self.ends[which])
+    def _tables(self, which: int, start: int, stop: int, terms: int) -> list[Any]:
+        # What a block of inputs has at activations that are expanded to so many terms, segment by segment.
+        where = self._where(start, stop)
+        parts = (self._parts(which, where, terms, i, i + 1) for i in range(len(self.segments)))
+        return jax.device_put([stacked(part, self.dtype)[0] for part in parts])
 
-    def _stacked(self, which: int, start: int, stop: int) -> Any:
-        # What a block of inputs has at all activations, (values, n).
-        found = jax.tree.leaves(self._parts(which, self._where(start, stop), 0))
-        return jnp.asarray(np.stack(found) if found else np.empty((0, self.size), self.dtype))
-
-    def _facing(self, which: int, start: int, stop: int, terms: int, column: bool) -> list[Part]:
-        # What a block of inputs has at each activation, standing along rows or columns.
-        found = self._parts(which, self._where(start, stop), terms)
-        facing = jax.tree.map(lambda value: value[..., None, :] if column else value[..., :, None], found)
-        return jax.device_put(facing)  # all at once, which takes less time than one by one
-
-    def _parts(self, which: int, where: np.ndarray, terms: int) -> list[Part]:
-        found = []
-        for one, plan in zip(self.owns[which].occurrences, self.plans):
+    def _parts(self, which: int, where: Any, terms: int, start: int = 0, stop: int | None = None) -> list[Part]:
+        # What inputs have at the activations of some of the segments.
+        found, chosen = [], slice(sum(self.counts[:start]), sum(self.counts[:stop]))
+        for one, plan in zip(self.owns[which].occurrences[chosen], self.plans[chosen]):
             K = one.K[where]
             part = Part(one.square[where].astype(self.dtype))
             if one.mean is not None:
@@ -253,65 +238,57 @@ class _Job:
         return found
 
     def _by_program(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
-        one, two = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
-        gram = products(self._inputs(*one), self._inputs(*two))
+        places = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
+        one, two = (self._block(*place) for place in places)
+        gram, ends = products(one.x, two.x), (one.ends, two.ends)
         real = slice(row.stop - row.start), slice(column.stop - column.start)
-        near = self._nearness(gram, one, two, own) if self.exact or self.expanded else np.empty((0, 0))
+        near = self._nearness(gram, ends, own)[real] if self.exact or self.expanded else np.empty((0, 0))
         if self.expanded:
-            return self._expanded(np.asarray(gram), near, one, two)
-        ends = tuple(self._ends(*side) for side in (one, two))
-        sides = self._values(*one), self._values(*two)
-        made = by_forms(*self.whole, gram, ends, sides, sharp=self.sharp, dtype=self.dtype)
+            return self._expanded(gram, ends, near, places)
+        whole = self.coded(0, len(self.segments))
+        made = by_forms(*whole, gram, ends, (one.values, two.values), sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
         close = np.flatnonzero((near < _NEAR).any(axis=1)) if self.exact else ()
         found = [np.array(values) for values in found] if len(close) else found
         for n in close:
             alone = self._parts(0, np.array([row.start + n]), 0)
-            others = self._parts(two[0], self._where(*two[1:]), 0)
-            again = line(*self.whole, alone, others, self._inputs(*one)[n], self._inputs(*two))
+            others = self._parts(places[1][0], self._where(*places[1][1:]), 0)
+            again = line(*whole, alone, others, one.x[n], two.x)
             for values, better in zip(found, again):
                 values[n] = np.asarray(better)[real[1]]
         return found
 
-    def _nearness(self, gram: Any, one: Any, two: Any, own: bool) -> np.ndarray:
+    def _nearness(self, gram: Any, ends: tuple[Any, Any], own: bool) -> np.ndarray:
         # 1 - |ρ| at the first Gaussian stage.
-        found = nearness(self.first, gram, self._ends(*one), self._ends(*two))
-        near = np.asarray(found)[: one[2] - one[1], : two[2] - two[1]]
+        near = np.asarray(nearness(*self.first, gram, ends))
         if own:
             near = near.copy()
             # These are done by themselves.
             np.fill_diagonal(near, 2.0)
         return near
 
-    def _expanded(self, gram: np.ndarray, near: np.ndarray, one: Any, two: Any) -> list[np.ndarray]:
-        # As many terms as all but a few of the pairs ask for; those few get all there are.
+    def _expanded(self, gram: Any, ends: tuple[Any, Any], near: np.ndarray, places: Any) -> list[np.ndarray]:
+        # As many terms as all but a few of the pairs ask for; those few get more, unless a few more serve everyone.
+        most = next(terms for terms, reach in self.reaches if near.min() >= 1 - reach)
         few = 0.005 * near.size
         terms, reach = next(pair for pair in self.reaches if np.count_nonzero(near < 1 - pair[1]) <= few)
-        # Rows stand for one side's inputs, columns for the other's.
-        sides = [self._oriented(*side, terms, column) for side, column in ((one, False), (two, True))]
-        where = [self._where(*side[1:]) for side in (one, two)]
-        made = self._segments(gram, sides, where[0][:, None], where[1][None, :], two[0])
-        found = [values[: near.shape[0], : near.shape[1]] for values in made]
-        rows, columns = np.nonzero(near < 1 - reach)
-        if len(rows):
+        terms = most if most - terms <= _MORE else terms
+        sides = [self._terms(*place, terms) for place in places]
+        made = by_segments(self._each(terms), gram, ends, *sides, dtype=self.dtype)
+        found = [np.asarray(values)[: near.shape[0], : near.shape[1]] for values in made]
+        if terms < most:
+            rows, columns = np.nonzero(near < 1 - reach)
             # A power of two, so that compiled code is found again.
-            many = 1 << (len(rows) - 1).bit_length()
-            i, j = np.resize(rows, many), np.resize(columns, many)
-            most = self.reaches[-1][0]
-            places = where[0][i], where[1][j]
-            sides = [self._parts(which, place, most) for which, place in zip((0, two[0]), places)]
+            many = max(_LEAST, 1 << (len(rows) - 1).bit_length())
+            sides = [self._terms(*place, most) for place in places]
+            picked = chosen(gram, ends, *sides, np.resize(rows, many), np.resize(columns, many))
             found = [np.array(values) for values in found]
-            for values, again in zip(found, self._segments(gram[i, j], sides, *places, two[0])):
-                values[rows, columns] = again[: len(rows)]
+            for values, again in zip(found, by_segments(self._each(most), *picked, dtype=self.dtype)):
+                values[rows, columns] = np.asarray(again)[: len(rows)]
         return found
 
-    def _segments(self, gram: np.ndarray, sides: Any, row: np.ndarray, column: np.ndarray, which: int) -> list[Any]:
-        (q1, m1), (q2, m2) = self.ends[0], self.ends[which]
-        K1, K2, mean1, mean2 = (value.astype(self.dtype) for value in (q1[row], q2[column], m1[row], m2[column]))
-        gram = gram.astype(self.dtype, copy=False)
-        # The rest is made from these where the code is compiled.
-        stage = Stage(K1, K2, gram, None, None, np.zeros_like(gram), mean1=mean1, mean2=mean2, kind="input")
-        return [np.asarray(values) for values in by_segments(self.each, sides[0], sides[1], stage)]
+    def _each(self, terms: int) -> list[tuple[Program, Any]]:
+        return [self.coded(i, i + 1, terms) for i in range(len(self.segments))]
 
     def _by_quadrature(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
         x1, x2 = self.x1[row].astype(np.float64), self.x2[column].astype(np.float64)
@@ -336,62 +313,14 @@ def _transpose(into: np.ndarray, values: np.ndarray) -> None:
 
 
 def _ends(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    # |x|²/n_0 and the mean of each input.
-    return np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1], x.mean(1, dtype=np.float64)
-
-
-_STARTS = np.append(np.linspace(0.02, 0.98, 49), [0.99, 0.995, 0.998, 0.999, 1.0])
+    # |x|²/n_0 and the mean of each input; in pieces that stay in the cache while their digits are doubled.
+    q, mean = np.empty(len(x)), np.empty(len(x))
+    for part in blocks(len(x), _TILE):
+        piece = x[part].astype(np.float64)
+        q[part], mean[part] = np.einsum("ij,ij->i", piece, piece) / x.shape[1], piece.mean(1)
+    return q, mean
 
 
 def _both(one: Occurrence, two: Occurrence) -> Occurrence:
     joined = (np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("K", "square"))
     return Occurrence(one.act, *joined, tilted=one.tilted)
-
-
-def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
-    # The expansions that an activation needs: none where it has a closed form; None where only quadrature serves.
-    found: list[Expansion | None] = []
-    if form_of(one.act) is None:
-        # Few pairs of a user's own function take less time than compiling an expansion of it.
-        short = one.act.named or len(one.K) > 2 * _FEW
-        found.append(expansion(one.act, one.K, one.square, tolerance) if short else None)
-    tilt = tilt_of(one.act)
-    if one.tilted and form_of(tilt) is None:
-        square = averages(tilt, one.K, slopes=False)[0]
-        found.append(expansion(tilt, one.K, square, tolerance, derivatives=(0,)))
-    return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)
-
-
-class _Bound:
-    # Averages of chosen inputs with themselves at correlations, and the correlations that were met.
-    def __init__(self, plans: Any, met: list[Occurrence], chosen: np.ndarray) -> None:
-        self._left = list(zip(plans, met))
-        self._chosen, self.seen = chosen, []
-        self._last: Any = None
-
-    def pair(self, activation: Any, stage: Any) -> Means:
-        plan, one = self._left.pop(0)
-        K, square = one.K[self._chosen], one.square[self._chosen]
-        rho = np.clip(stage.c / positive(root(stage.K1) * root(stage.K2)), 0, 1)
-        self.seen.append(rho)
-        value = self._power(plan[0], K, rho) if plan and len(plan[0].orders) == 2 else self._form(activation, K, rho)
-        self._last = K
-        return Means(square[None, :], square[None, :], np.minimum(value, square[None, :]), 0 * value)
-
-    def mean(self, activation: Any, stage: Any) -> tuple[Any, Any]:
-        mean = averages(activation, self._last, means=True)
-        return mean, mean
-
-    def tilted(self, activation: Any, stage: Any) -> Any:
-        return 0 * stage.c
-
-    @staticmethod
-    def _power(one: Expansion, K: np.ndarray, rho: np.ndarray) -> np.ndarray:
-        a = one.whole(K)[0]
-        return np.einsum("kn,ksn->sn", a * a, rho ** np.arange(len(a))[:, None, None])
-
-    @staticmethod
-    def _form(act: Any, K: np.ndarray, rho: np.ndarray) -> np.ndarray:
-        form = form_of(act)
-        assert form is not None
-        return np.asarray(form.value(Pair.of(K[None, :], K[None, :], jnp.asarray(rho))))

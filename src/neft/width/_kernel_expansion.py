@@ -45,10 +45,16 @@ def chebyshev(K: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> list[Cheb
     """
     low, high = K.min(axis=1), K.max(axis=1)
     found: list[Chebyshev | None] = [None] * len(K)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Averages are singular at negative K, π away from ln K; each node gains the factor that belongs to it.
+        near = np.pi / np.maximum(np.log(high / low) / 2, 1e-300)
+        needed = 14 * np.log(10) / np.arcsinh(near)
     for count in (n for n in _NODES if 2 * n < K.shape[1]):
         left = [i for i, one in enumerate(found) if one is None and low[i] > 0 and np.isfinite(high[i])]
+        # More nodes at once where these cannot be enough.
+        left = [i for i in left if needed[i] <= count or count == _NODES[-1]]
         if not left:
-            break
+            continue
         t = np.cos(np.pi * (np.arange(count) + 0.5) / count)
         middle, half = (np.log(high[left]) + np.log(low[left])) / 2, (np.log(high[left]) - np.log(low[left])) / 2
         values = f(np.exp(middle[:, None] + half[:, None] * t).ravel())
@@ -115,11 +121,18 @@ def _coefficients(
 
 
 def expansion(
-    act: Activation, K: np.ndarray, square: np.ndarray, tolerance: float, *, derivatives: tuple[int, ...] = (0, 1)
+    act: Activation,
+    K: np.ndarray,
+    square: np.ndarray,
+    tolerance: float,
+    *,
+    derivatives: tuple[int, ...] = (0, 1),
+    series: bool = True,
 ) -> Expansion | None:
     """The expansion that is good to the tolerance at every correlation, or None where none is short.
 
     K and ⟨σ²⟩ are those of the inputs, (N,). A kink makes the expansion long near ρ = ±1, and so do large variances.
+    `series` says to look for one in ln K that stands for all variances.
     """
     if act.kinks or act.oscillates or act.cuts:
         return None
@@ -136,8 +149,8 @@ def expansion(
         if lost[most] > tolerance:
             continue
         orders = tuple(sorted_terms(one)[1:] for one in a)
-        (series,) = chebyshev(K[None], lambda K: _coefficients(act, derivatives, rule, K, most)[0])  # noqa: B023
-        return Expansion(act, derivatives, *rule, orders, lost, series)
+        found = Expansion(act, derivatives, *rule, orders, lost)
+        return dataclasses.replace(found, series=chebyshev(K[None], found.whole)[0]) if series else found
     return None
 
 

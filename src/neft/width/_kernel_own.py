@@ -17,6 +17,7 @@ from .._moments import Powers, pure_moments
 from .._of_own import own_moments
 from .._tilt import tilt_of
 from ..network import Means, Stage
+from ..network.engine import kept_along
 from ._kernel_expansion import over
 
 _OWN = 1e-12  # tolerance of averages of a user's own function
@@ -51,16 +52,13 @@ class Own(NamedTuple):
 
 def own(segments: Sequence[Any], q: np.ndarray, mean: np.ndarray) -> Own:
     """The recursion of one input, for inputs of mean squares q (N,) and these means, through segments of a network."""
-    count = len(q)
-    step = _recorded
-    if all(_closed(jax.tree.structure(segment)) for segment in segments):
-        # Padded, so that compiled code is found again.
-        q, mean = (np.pad(value, (0, (1 << (count - 1).bit_length()) - count), mode="edge") for value in (q, mean))
-        step = _compiled
+    numbers, structure = jax.tree.flatten(segments)
+    if _closed(structure):
+        return _by_forms(structure, numbers, q, mean)
     stage = Stage.itself(q, np.zeros_like(q), mean1=mean, mean2=mean, kind="input")
     Ks, Thetas, seen, counts = [], [], [], []
     for segment in segments:
-        stage, met = step(segment, stage)
+        stage, met = _recorded(segment, stage)
         seen += met
         counts.append(len(met))
         if segment.weighs:
@@ -68,8 +66,7 @@ def own(segments: Sequence[Any], q: np.ndarray, mean: np.ndarray) -> Own:
             Thetas.append(stage.mean_theta)
     # What comes after the last weights belongs to the output.
     Ks[-1], Thetas[-1] = stage.c, stage.mean_theta
-    K, Theta = (np.stack([np.asarray(value)[:count] for value in values]) for values in (Ks, Thetas))
-    return Own(K, Theta, tuple(jax.tree.map(lambda value: np.asarray(value)[:count], seen)), tuple(counts))
+    return Own(np.stack(Ks), np.stack(Thetas), tuple(seen), tuple(counts))
 
 
 def _recorded(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
@@ -79,7 +76,13 @@ def _recorded(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
 
 @functools.lru_cache(maxsize=1024)
 def _closed(structure: Any) -> bool:
-    # Whether all that a segment asks for has a closed form; whatever its numbers are.
+    # Whether all that segments ask for has a closed form; whatever their numbers are.
+    segments = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    return all(_closed_one(jax.tree.structure(segment)) for segment in segments)
+
+
+@functools.lru_cache(maxsize=1024)
+def _closed_one(structure: Any) -> bool:
     segment = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     one, engine, taken = np.ones(1), _Closed(), False
     for kind in ("input", "gaussian"):
@@ -109,11 +112,37 @@ class _Closed:
         return stage.K1
 
 
-@jax.jit
-def _compiled(segment: Any, stage: Stage) -> tuple[Stage, list[Occurrence]]:
-    # Nothing is lost by compiling it, and a NumPy call for each operation would take longer than small tiles.
-    engine = _Forms()
-    return segment.kernel(stage, engine), engine.met
+def _by_forms(structure: Any, numbers: list[Any], q: np.ndarray, mean: np.ndarray) -> Own:
+    # All layers in one compiled call; a NumPy call for each operation would take longer than small tiles.
+    # Padded, so that compiled code is found again.
+    count = len(q)
+    q, mean = (np.pad(value, (0, (1 << (count - 1).bit_length()) - count), mode="edge") for value in (q, mean))
+    runs = jax.tree.map(lambda values: np.asarray(values)[:, :count], _compiled(structure, numbers, q, mean))
+    weigh = [segment.weighs for segment in jax.tree.unflatten(structure, numbers)]
+    Ks, Thetas, seen, counts = [], [], [], []
+    for K, Theta, met in runs:
+        for n in range(len(K)):
+            seen += jax.tree.map(lambda values: values[n], met)  # noqa: B023
+            counts.append(len(met))
+            Ks.append(K[n])
+            Thetas.append(Theta[n])
+    last = [i for i, one in enumerate(weigh) if one]
+    # What comes after the last weights belongs to the output.
+    last[-1] = len(weigh) - 1
+    return Own(np.stack([Ks[i] for i in last]), np.stack([Thetas[i] for i in last]), tuple(seen), tuple(counts))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _compiled(structure: Any, numbers: list[Any], q: Array, mean: Array) -> list[tuple[Any, Any, list[Occurrence]]]:
+    # K, Θ and activations met, of each run of equal segments, whose axis comes first.
+    def step(segment, _, stage):
+        engine = _Forms()
+        stage = segment.kernel(stage, engine)
+        return stage, (stage.c, stage.mean_theta, engine.met)
+
+    segments = jax.tree.unflatten(structure, [jnp.asarray(number, q.dtype) for number in numbers])
+    stage = Stage.itself(q, jnp.zeros_like(q), mean1=mean, mean2=mean, kind="input")
+    return kept_along([(segment, None) for segment in segments], stage, step)[1]
 
 
 class _Forms(_Closed):

@@ -27,7 +27,7 @@ from ._kernel_engines import InOrder, Part, way_of
 from ._kernel_expansion import Expansion, expansion
 from ._kernel_file import Destination
 from ._kernel_own import Occurrence, averages
-from ._kernel_tables import averages_at, table
+from ._kernel_tables import Tables, averages_at
 
 _EQUAL = 160 << 10  # entries of a tile of equal positions: what is carried along stays in the cache
 _CROSSED = 1 << 18  # the same of all pairs of positions
@@ -91,6 +91,10 @@ class OnPositions:
         self.quadrature = any(plan is None for plan in plans)
         # Quadrature for one activation is quadrature for all that have no closed form.
         self.plans = [plan if plan == () else None for plan in plans] if self.quadrature else plans
+        self.tables = [
+            [Tables(expanded, one.K, self.tolerance) for expanded in plan or ()]
+            for one, plan in zip(self.met, self.plans)
+        ]
         self.sharp = self.kinked or any(one.K.max() > _SHARP for one in self.met)
         exact = self.dtype == np.float64 or self.quadrature or self._bends_after_pools
         self.work = np.dtype(np.float64 if exact else np.float32)
@@ -103,6 +107,11 @@ class OnPositions:
         terms = [2 + sum(one.most * len(one.orders) for one in plan or ()) for plan in self.plans]
         numbers = self.x[..., 0, :].size + sum(one.K[..., 0].size * n for one, n in zip(self.met, terms))
         self._side = functools.lru_cache(block_size(8 * numbers * self.columns, 1 << 20, budget=BUDGET))(self._prepared)
+        # Rows and columns of tiles ask for the same coefficients: once, where those of all inputs are few.
+        few = 8 * numbers * self.x.shape[-2] < BUDGET // 2
+        self.terms = [
+            [table(one.K, self.work) for table in tables] if few else None for one, tables in zip(self.met, self.tables)
+        ]
 
     @property
     def _bends_after_pools(self) -> bool:
@@ -202,7 +211,6 @@ class OnPositions:
     def _prepared(self, start: int, stop: int, size: int, view: View) -> Side:
         # Short blocks are filled up with their last input, so that compiled code sees one shape.
         where = np.minimum(np.arange(start, start + size), stop - 1)
-        library: Any = np if self.quadrature else jnp
 
         def among_pairs(value: np.ndarray, lead: int = 0) -> Any:
             # What inputs have, (…, n), among the axes of pairs; `lead` axes come before those of positions.
@@ -215,24 +223,26 @@ class OnPositions:
                 value = value.reshape(
                     *value.shape[:lead], *facing(np.broadcast_to(False, inner), self.layout, second).shape
                 )
-            return library.asarray(value, self.work)
+            return value.astype(self.work, copy=False)
 
         parts = []
-        for one, plan in zip(self.met, self.plans):
+        for one, tables, known in zip(self.met, self.tables, self.terms):
             part = Part(among_pairs(one.square), None if one.mean is None else among_pairs(one.mean))
-            for expanded in plan or ():
-                terms = table(expanded, one.K[..., where], self.tolerance, self.work)
+            made = (table(one.K[..., where], self.work) for table in tables)
+            for terms in made if known is None else jax.tree.map(lambda half: half[..., where], known):
                 terms = tuple(type(both)(*(among_pairs(half, 1) for half in both)) for both in terms)
                 part = part._replace(terms=terms) if len(terms) == 2 else part._replace(tilt=terms[0])
             parts.append(part)
         # Pools place what they asked for themselves.
-        alone = [library.asarray(_spread(values[..., where], view), self.work) for values in self.known]
-        x = library.asarray(_spread(np.moveaxis(self.x[..., where, :], -1, 0), view))
+        alone = [_spread(values[..., where], view).astype(self.work) for values in self.known]
+        x = _spread(np.moveaxis(self.x[..., where, :], -1, 0), view)
         by_segment = ([], [])
         for activations, pools in self.asked:
             by_segment[0].append([parts.pop(0) for _ in range(activations)])
             by_segment[1].append([alone.pop(0) for _ in range(pools)])
-        return Side(x, *by_segment)
+        side = Side(x, *by_segment)
+        # All at once, which takes less time than one by one.
+        return side if self.quadrature else jax.device_put(side)
 
 
 def _columns(inputs: int, most: int) -> int:
@@ -327,9 +337,9 @@ def _plan(one: Occurrence, tolerance: float) -> tuple[Expansion, ...] | None:
     if not len(K):
         K, square = np.ones(1), averages(one.act, np.ones(1))[0]
     if form_of(one.act) is None:
-        found.append(expansion(one.act, K, square, tolerance))
+        found.append(expansion(one.act, K, square, tolerance, series=False))
     tilt = tilt_of(one.act)
     if one.tilted and form_of(tilt) is None:
         squares = averages_at(tilt, K, slopes=False)[0]
-        found.append(expansion(tilt, K, squares, tolerance, derivatives=(0,)))
+        found.append(expansion(tilt, K, squares, tolerance, derivatives=(0,), series=False))
     return None if any(plan is None for plan in found) else tuple(plan for plan in found if plan is not None)

@@ -2,11 +2,10 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax import lax
 from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
@@ -14,9 +13,22 @@ from ..network import Stage
 from ..network.engine import along
 from ._kernel_engines import InOrder, Part, Way
 
-_ROWS = 64  # rows of a tile that go through all layers together, so that they stay in the cache
-
 Parts = Sequence[tuple[Any, Any]]  # segments of a network, each with the averagers of its activations
+
+
+class Rows(NamedTuple):
+    """How parts at activations stand in rows of one array: their tree, and the rows of each leaf, 0 for a vector."""
+
+    structure: Any
+    counts: tuple[int, ...]
+
+
+def stacked(parts: Sequence[Part], dtype: Any) -> tuple[np.ndarray, Rows]:
+    """What n inputs have at activations as one array (rows, n), which moves in one piece, and how to find it there."""
+    leaves, structure = jax.tree.flatten(list(parts))
+    rows = [np.atleast_2d(leaf) for leaf in leaves]
+    found = np.concatenate(rows, dtype=dtype) if rows else np.empty((0, 1), dtype)
+    return found, Rows(structure, tuple(len(leaf) if leaf.ndim > 1 else 0 for leaf in leaves))
 
 
 class Program:
@@ -25,12 +37,16 @@ class Program:
     Equal ones are one object, made by `program`, so that asking whether code is compiled takes no time.
     """
 
-    def __init__(self, structure: Any, counts: tuple[int, ...], ways: tuple[Way, ...], side: Any) -> None:
+    def __init__(self, structure: Any, counts: tuple[int, ...], ways: tuple[Way, ...], side: "Rows") -> None:
         self._structure, self._counts, self.ways, self._side = structure, counts, ways, side
 
     def side(self, values: Any) -> list[Part]:
-        """What one side has at the activations, from its values in a row."""
-        return jax.tree.unflatten(self._side, list(values))
+        """What one side has at the activations, from the rows in which `stacked` put it."""
+        found, start = [], 0
+        for count in self._side.counts:
+            found.append(values[start : start + count] if count else values[start])
+            start += count or 1
+        return jax.tree.unflatten(self._side.structure, found)
 
     def parts(self, numbers: Any, one: Sequence[Part], two: Sequence[Part]) -> Parts:
         """The segments with these numbers, each with the averages between two sides of its activations."""
@@ -64,21 +80,21 @@ def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
     return Stage.between(K1, K2, gram, 0 * gram, mean1=mean1, mean2=mean2, kind="input")
 
 
-def nearness(first: tuple[Program, Any] | None, gram: Array, ends1: tuple[Any, Any], ends2: tuple[Any, Any]) -> Array:
-    """1 - |ρ| of a block of pairs after the first segment, a program with its numbers, or of the inputs without one."""
-    return _nearness(*(first or (None, ())), gram, *ends1, *ends2)
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def _nearness(
-    first: Program | None, numbers: Any, gram: Array, K1: Array, mean1: Array, K2: Array, mean2: Array
-) -> Array:
-    stage = entering(gram, K1[:, None], K2[None, :], mean1[:, None], mean2[None, :])
+def nearness(first: Program | None, numbers: Any, gram: Array, ends: tuple[Array, Array]) -> Array:
+    """1 - |ρ| of a block of pairs after the first segment, a program with its numbers, or of the inputs without one."""
+    stage = _entering(gram, ends)
     if first is not None:
         ((segment, _),) = first.parts(_cast(numbers, gram.dtype), (), ())
         stage = segment.kernel(stage, InOrder(()))
     rho = stage.c / positive(root(stage.K1) * root(stage.K2))
     return at_least_zero(1 - abs(rho)).astype(gram.dtype)
+
+
+def _entering(gram: Array, ends: tuple[Array, Array]) -> Stage:
+    # A tile of all pairs of two blocks of inputs, or pairs one by one; `ends` are those of `by_forms`.
+    one, two = (ends[0][:, :, None], ends[1][:, None, :]) if gram.ndim == 2 else ends
+    return entering(gram, one[0], two[0], one[1], two[1])
 
 
 # Long sums and products of whole rows are what wide registers are for; where there are none nothing changes.
@@ -87,31 +103,25 @@ _WIDE = {"xla_cpu_prefer_vector_width": 512}
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames=("sharp", "dtype"), compiler_options=_WIDE)
 def by_forms(
-    program: Program, numbers: Any, gram: Array, ends: Any, sides: tuple[Array, Array], *, sharp: bool, dtype: Any
+    program: Program,
+    numbers: Any,
+    gram: Array,
+    ends: tuple[Array, Array],
+    sides: tuple[Array, Array],
+    *,
+    sharp: bool,
+    dtype: Any,
 ) -> tuple[Array, Array]:
     """K and Θ of the outputs for a block of pairs (n1, n2) of these products x₁·x₂/n_0, all averages in closed form.
 
-    `ends` hold (|x|²/n_0, mean of x) of both sides, `sides` what they have at the activations, (values, n1) and
-    (values, n2). The products' own dtype serves the correlations of the inputs, `dtype` what follows. The number of
-    rows is a multiple of those that go together, or smaller. `sharp` carries √(K1 K2) - c along, which costs time and
-    is wanted where the averages change quickly near ρ = ±1.
+    `ends` hold |x|²/n_0 and the means of x of both sides, (2, n1) and (2, n2), `sides` what they have at the
+    activations, (rows, n1) and (rows, n2). The products' own dtype serves the correlations of the inputs, `dtype` what
+    follows. `sharp` carries √(K1 K2) - c along, which costs time and is wanted where the averages change quickly near
+    ρ = ±1.
     """
-    rows = min(_ROWS, gram.shape[0])
-    K2, mean2 = (value[None, :] for value in ends[1])
-    two = program.side(sides[1][:, None, :])
-
-    def cut(value):
-        return value.reshape(len(value) // rows, rows, *value.shape[1:])
-
-    def strip(inputs):
-        gram, K1, mean1, one = inputs
-        parts = program.parts(numbers, program.side(one.T[:, :, None]), two)
-        stage = entering(gram, K1[:, None], K2, mean1[:, None], mean2)
-        stage = _flow(parts, stage, sharp=sharp, dtype=dtype)
-        return stage.c, stage.mean_theta
-
-    K, Theta = lax.map(strip, tuple(map(cut, (gram, *ends[0], sides[0].T))))
-    return K.reshape(gram.shape), Theta.reshape(gram.shape)
+    parts = program.parts(numbers, program.side(sides[0][:, :, None]), program.side(sides[1][:, None, :]))
+    stage = _flow(parts, _entering(gram, ends), sharp=sharp, dtype=dtype)
+    return stage.c, stage.mean_theta
 
 
 def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
@@ -146,29 +156,45 @@ def line(program: Program, numbers: Any, one: Any, two: Any, x: Array, others: A
     return stage.c, stage.mean_theta
 
 
-def by_segments(programs: Sequence[tuple[Program, Any]], one: Any, two: Any, stage: Stage) -> tuple[Any, Any]:
-    """K and Θ of the outputs, a segment at a time, each a program with its numbers.
+def by_segments(
+    programs: Sequence[tuple[Program, Any]],
+    gram: Array,
+    ends: tuple[Array, Array],
+    one: Sequence[Array],
+    two: Sequence[Array],
+    *,
+    dtype: Any,
+) -> tuple[Any, Any]:
+    """K and Θ of the outputs, a segment at a time, each a program with its numbers and what both sides have there.
 
-    A call a segment, because the compiler vectorizes sums over terms only where no loop is around them, and equal
-    segments are one program.
+    As in `by_forms`, for a tile of pairs (n1, n2), or for pairs one by one (n,). A call a segment, because the compiler
+    vectorizes sums over terms only where no loop is around them, and equal segments are one program.
     """
-    for program, numbers in programs:
-        count = len(program.ways)
-        sides, one, two = (one[:count], two[:count]), one[count:], two[count:]
-        stage = _segment(program, numbers, *sides, _bare(stage))
+    stage: Any = None
+    for (program, numbers), left, right in zip(programs, one, two, strict=True):
+        # The first one makes its stage itself.
+        before, entering_by = (gram, ends) if stage is None else (stage, None)
+        stage = _segment(program, numbers, left, right, before, entering_by, dtype=dtype)
     return stage.c, stage.mean_theta
 
 
-def _bare(stage: Stage) -> Stage:
+@functools.partial(jax.jit, static_argnums=0, static_argnames="dtype")
+def _segment(program: Program, numbers: Any, one: Array, two: Array, before: Any, ends: Any, *, dtype: Any) -> Stage:
+    stage = _cast(before if ends is None else _entering(before, ends), dtype)
+    if stage.c.ndim == 2:
+        one, two = one[:, :, None], two[:, None, :]
+    ((segment, averagers),) = program.parts(_cast(numbers, dtype), program.side(one), program.side(two))
+    whole = Stage.between(stage.K1, stage.K2, stage.c, stage.Theta)
+    found = segment.kernel(stage.replace(gap=whole.gap, total=whole.total), InOrder(averagers))
     # Without what is made again from the rest, which would only be carried around.
-    return stage.replace(gap=None, total=None, before=None, activation=None, fresh=False)
+    return found.replace(gap=None, total=None, before=None, activation=None, fresh=False)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _segment(program: Program, numbers: Any, one: Any, two: Any, bare: Stage) -> Stage:
-    ((segment, averagers),) = program.parts(_cast(numbers, bare.c.dtype), one, two)
-    whole = Stage.between(bare.K1, bare.K2, bare.c, bare.Theta)
-    return _bare(segment.kernel(bare.replace(gap=whole.gap, total=whole.total), InOrder(averagers)))
+@jax.jit
+def chosen(gram: Array, ends: Any, one: Any, two: Any, row: Array, column: Array) -> tuple[Any, ...]:
+    """Of the pairs of a tile those of these rows and columns, one by one: gram, ends, and what both sides have."""
+    ends = ends[0][:, row], ends[1][:, column]
+    return gram[row, column], ends, [values[:, row] for values in one], [values[:, column] for values in two]
 
 
 def by_quadrature(parts: Parts, stage: Stage) -> tuple[np.ndarray, np.ndarray]:

@@ -1,55 +1,53 @@
-"""Tensors of one input along equal residual blocks of two matrices, however many (docs/theory/blocks, eqs. 13-30)."""
+"""Tensors of one input along equal steps, however many (docs/theory/blocks, eqs. 13-48; docs/theory/residual)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from .._activation import activation
-from ..network import Block, Dense, Network
-from ._deeper import CHUNK
-from ._moments import averages
-from ._one_input import Tensors, first_layer, next_layer, present
-from ._through_blocks import two_matrices
-from ._two_matrices import next_block
+from ..network import Block, Network
+from ._statistics import statistics
+from ._through_blocks import NoRecursion, along_steps
+
+WANTED = ("K", "Theta", "V", "A", "B", "K1", "Theta1")
+"""The tensors that say how large corrections are."""
 
 
-def outputs(step: Sequence[Block], n: int, q: float, first: Block, last: Block, count: int) -> dict[str, Any] | None:
-    """The tensors of an output after `count` blocks, in units of 1/n, or None where a step has no such recursion.
+class Stream(NamedTuple):
+    """Tensors by name after each of the steps, (steps,), and those of an output that would read each of them out.
 
-    Before the blocks is the linear one `first`, after them `last`, without activations.
+    Where activations are a user's own functions only the last of the outputs is there, of shape (1,).
     """
-    parts = two_matrices(step)
-    if parts is None:
-        return None
-    (block,), (act,) = step, Network(n, [Dense(n), *step, Dense(1)]).activations
-    if not act.named:
-        return None
-    linear = activation("linear")
-    first, block, last = (jax.tree.map(lambda value: jnp.asarray(value, float), part) for part in (first, block, last))
-    layer = first_layer(linear, jnp.asarray(q, float), first)
-    # Nothing here is measured by dNTK and ddNTK: as zeros they are left out by the compiler.
-    names = tuple(name for name in present(act) if name not in "PQRSTU")
-    layer = Tensors(**{name: value if name in names else None for name, value in layer._asdict().items()})
-    layers: list[Any] = []
-    while len(layers) * CHUNK < count:
-        layer, more = _along(block, layer, n / parts.width)
-        layers.append(more)
-    at = (count - 1) % CHUNK
-    stream = jax.tree.map(lambda values: values[at], layers[-1])
-    whole = Tensors(**{name: jnp.zeros(()) if value is None else value for name, value in stream._asdict().items()})
-    out = next_layer(linear, whole, 1.0, last)
-    return {name: float(np.asarray(getattr(out, name))) for name in names}
+
+    stages: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
 
 
-@jax.jit
-def _along(block: Block, layer: Tensors, r: Any) -> tuple[Tensors, Tensors]:
-    def step(layer, _):
-        whole = layer._replace(**dict.fromkeys("PQRSTU", jnp.zeros_like(layer.K)))
-        new = next_block(block, whole, r, averages)[0]._replace(**dict.fromkeys("PQRSTU"))
-        return new, new
+def stream(first: Block, step: Sequence[Block], last: Block, q: float, count: int) -> Stream:
+    """The tensors along `count` steps after the linear block `first`, read out by the linear block `last`.
 
-    return lax.scan(step, layer, length=CHUNK)
+    A `NoRecursion` says which block has none.
+    """
+    net = Network(1, [first, *step, *step, last])
+    if not all(act.named for act in net.activations):
+        return _one_by_one(Network(1, [first, *tuple(step) * count, last]), q, count)
+    size = sum(block.weighs for block in step)
+    names, stages, outputs, reason = along_steps(net, np.array([q**0.5]), size, count)
+    _refuse_missing(names, reason)
+    return Stream(*({name: np.asarray(getattr(part, name)) for name in WANTED} for part in (stages, outputs)))
+
+
+def _one_by_one(net: Network, q: float, count: int) -> Stream:
+    # A user's own function has averages that refine themselves, which no program does.
+    found = statistics(net, np.array([q**0.5]), only=WANTED)
+    _refuse_missing([name for name in WANTED if found.tensors[name] is not None], found.reason)
+    size = (net.depth - 2) // count
+    return Stream(
+        {name: getattr(found, name)[size:-1:size] for name in WANTED},
+        {name: getattr(found, name)[-1:] for name in WANTED},
+    )
+
+
+def _refuse_missing(names: Sequence[str], reason: str | None) -> None:
+    if not set(WANTED) <= set(names):
+        raise NoRecursion(reason or "an activation has kinks")

@@ -16,8 +16,9 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Block, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network import Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
 from ..network.engine import Segment
+from ._deeper import CHUNK
 from ._functionals import Functionals, resolved, squares, terms_of
 from ._known import stepped
 from ._moments import averages, existence
@@ -53,27 +54,83 @@ def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[T
 
     The reason says why some are not known, where that is not for a kink.
     """
-    _refuse(net)
-    names, reason = _known_names(net)
-    parts = list(zip(net.segments(), _sizes(net)))
-    known = [segment.blocks[-1].tensors() for segment, _ in parts]
-    single = any(isinstance(one, OneMatrix) for one in known)
-    zero, terms = jnp.zeros(()), terms_of(net.activations) if single else 0
-    (first,) = parts[0][0].blocks
-    layer = first_layer(activation("linear"), jnp.asarray(float(x @ x / net.inputs)), first)
-    y = Functionals.nothing(terms) if single else None
-    start = _State(_whole(layer), Apart(zero, zero) if _centres(net) else None, y, zero)
+    names, reason = _known_names(_refused(net))
+    parts, start, terms = _started(net, x)
     if all(act.named for act in net.activations):
         later = _compiled(parts[1:], start, terms)
     else:
         later = _one_by_one(parts[1:], start, terms)
     layers = [start.layer, *(state.layer for state in later)]
-    if single:
-        lost = max((float(state.lost) for state in later), default=0.0)
-        lost = max([lost, *(resolved(act, float(one.K)) for act in net.activations for one in layers[:-1])])
-        if not lost < _TOLERANCE:
-            warn_missed("the Hermite expansion of a residual stream", lost, _TOLERANCE)
+    _warn(net, [float(state.lost) for state in later], layers)
     return names, [_kept(layer, names) for layer in layers], reason
+
+
+def along_steps(
+    net: Network, x: np.ndarray, size: int, count: int
+) -> tuple[tuple[str, ...], Tensors, Tensors, str | None]:
+    """The names of the tensors that are known, the tensors after each of `count` steps, those of outputs, a reason.
+
+    One program serves any number of steps and all hyperparameters. Activations are neft's own.
+
+    Args:
+        net: a block, twice the step, and a block that reads it out.
+        x: one input.
+        size: how many blocks of the step hold weights.
+        count: how many steps there are.
+    """
+    names, reason = _known_names(_refused(net))
+    parts, state, terms = _started(net, x)
+    first, again, last = parts[1 : 1 + size], parts[1 + size : -1], parts[-1]
+    found, done = [], 0
+    # Before the first step nothing but K and Θ is there yet, so that its units do not matter.
+    if jax.tree.structure(first) != jax.tree.structure(again):
+        state, layers = _steps(_floats(first), _floats(last), state, terms, 1)
+        found, done = [layers], 1
+    while done < count:
+        state, layers = _steps(_floats(again), _floats(last), state, terms, CHUNK)
+        found.append(layers)
+        done += CHUNK
+    stages, outputs, lost = jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found)
+    _warn(net, [float(lost[-1])], [Tensors(*(value[i] for value in stages)) for i in (0, -1)])
+    return names, stages, outputs, reason
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _steps(parts: Any, last: Any, state: _State, terms: int, count: int) -> tuple[_State, tuple[Tensors, Tensors, Any]]:
+    # After each step its layer, and the output that would read it out.
+    def body(state, _):
+        for segment, sizes in parts:
+            state = _floats(_advanced(segment, sizes, state, terms))
+        segment, sizes = last
+        out = _floats(_advanced(segment, sizes, state, terms))
+        return state, (state.layer, out.layer, out.lost)
+
+    return lax.scan(body, _floats(state), length=count)
+
+
+def _floats(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), tree)
+
+
+def _started(net: Network, x: np.ndarray) -> tuple[list[tuple[Segment, _Sizes]], _State, int]:
+    """The segments with their sizes, what is after the first one, and how many terms functionals have."""
+    parts = list(zip(net.segments(), _sizes(net)))
+    single = any(isinstance(segment.blocks[-1].tensors(), OneMatrix) for segment, _ in parts)
+    zero, terms = jnp.zeros(()), terms_of(net.activations) if single else 0
+    (first,) = parts[0][0].blocks
+    layer = first_layer(activation("linear"), jnp.asarray(float(x @ x / net.inputs)), first)
+    y = Functionals.nothing(terms) if single else None
+    return parts, _State(_whole(layer), Apart(zero, zero) if _centres(net) else None, y, zero), terms
+
+
+def _warn(net: Network, lost: Sequence[float], layers: Sequence[Tensors]) -> None:
+    # Of what Hermite terms that are not kept would add.
+    if not any(isinstance(block.tensors(), OneMatrix) for block in net.blocks):
+        return
+    coarse = [resolved(act, float(one.K)) for act in net.activations for one in layers[:-1]]
+    worst = max([0.0, *lost, *coarse])
+    if not worst < _TOLERANCE:
+        warn_missed("the Hermite expansion of a residual stream", worst, _TOLERANCE)
 
 
 def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
@@ -91,11 +148,11 @@ def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int
 def _loop(stacked: Any, state: _State, terms: int) -> tuple[_State, _State]:
     def body(state, part):
         segment, sizes = part
-        new = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), _advanced(segment, sizes, state, terms))
+        new = _floats(_advanced(segment, sizes, state, terms))
         # Of the functionals only the last ones are wanted.
         return new, new._replace(y=None)
 
-    return lax.scan(body, jax.tree.map(lambda leaf: jnp.asarray(leaf, float), state), stacked)
+    return lax.scan(body, _floats(state), stacked)
 
 
 def _one_by_one(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
@@ -164,8 +221,8 @@ def _sizes(net: Network) -> list[_Sizes]:
     return found
 
 
-def _refuse(net: Network) -> None:
-    """Say which block has no recursion."""
+def _refused(net: Network) -> Network:
+    """The network, or which of its blocks has no recursion."""
     if any(existence(act) == "no derivative" for act in net.activations):
         raise NoRecursion("an activation jumps")
     begun, act, gain = False, False, None
@@ -191,6 +248,7 @@ def _refuse(net: Network) -> None:
             raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
     if not net.blocks[-1].weighs:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
+    return net
 
 
 def _known_names(net: Network) -> tuple[tuple[str, ...], str | None]:
@@ -223,12 +281,6 @@ def _together(act: Activation, layer: Tensors, apart: Apart | None, linear: Line
 
 def _with(layer: Tensors, more: dict[str, Any]) -> Tensors:
     return layer._replace(**{name: getattr(layer, name) + value for name, value in more.items()})
-
-
-def two_matrices(step: Sequence[Block]) -> TwoMatrices | None:
-    """What a step is made of where it is one residual block of two matrices; else None."""
-    known = step[0].tensors() if len(step) == 1 else None
-    return known if isinstance(known, TwoMatrices) else None
 
 
 def _averages(act: Activation, K: Any) -> Any:

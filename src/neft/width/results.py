@@ -7,6 +7,7 @@ from ._comparison import Comparison as Comparison
 from ._critical import Criticality as Criticality
 from ._critical import CriticalPoint as CriticalPoint
 from ._critical import Susceptibilities as Susceptibilities
+from ._depth_flow import DepthFlow as DepthFlow
 from ._edgeworth import Density as Density
 from ._interpretation import Interpretation as Interpretation
 from ._kernel_pairs import Kernel as Kernel
