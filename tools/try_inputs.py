@@ -148,6 +148,12 @@ def _things() -> dict[str, Any]:
     }
 
 
+def _sgd() -> Any:
+    import optax
+
+    return optax.sgd(0.1)
+
+
 @functools.cache
 def _model() -> Any:
     import equinox as eqx
@@ -210,6 +216,25 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "MLP.preactivations": lambda: {"self": t()["net"], "params": t()["params"], "x": t()["x"]},
         "MLP.from_dict": lambda: {"record": t()["net"].to_dict()},
         "load": lambda: {"path": "made.json"},
+        "scaling.coordinate_check": lambda: {
+            "init": lambda key, width: {"W": jax.random.normal(key, (3, width)), "V": jax.numpy.ones((width, 2))},
+            "apply": lambda params, x: jax.numpy.tanh(x @ params["W"]) @ params["V"],
+            "optimizer": _sgd(),
+            "widths": (4, 8, 16),
+            "x": t()["x"],
+            "y": t()["y"],
+            "loss": lambda outputs, y: ((outputs - y) ** 2).mean(),
+            "steps": 1,
+            "draws": 2,
+            "key": t()["key"],
+        },
+        "scaling.criticality": lambda: {
+            "apply": neft.MLP((3, 4, 4, 2), "tanh").apply,
+            "params": neft.MLP((3, 4, 4, 2), "tanh").init(t()["key"]),
+            "x": t()["x"],
+            "probes": 2,
+            "key": t()["key"],
+        },
         "read": lambda: {"model": _model(), "params": None, "x": None},
         "models.read": lambda: {"model": _model(), "params": None, "x": np.ones(3)},
         "Result.save": lambda: {"self": t()["made"], "path": "again.json"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from . import network as network
     from . import plot as plot
     from . import report as report
+    from . import scaling as scaling
     from . import sweep as sweep
     from . import tangent as tangent
     from . import training as training
@@ -84,6 +85,7 @@ _FOLDERS = (
     "network",
     "plot",
     "report",
+    "scaling",
     "sweep",
     "tangent",
     "training",

@@ -224,6 +224,7 @@ class Stateful(eqx.Module):
         return self.linear(x), state
 
 
+@pytest.mark.slow
 def test_a_reading_is_saved_and_loaded(tmp_path):
     found = neft.read(Plain(KEYS[0]))
     found.save(tmp_path / "model.npz")

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ._emit import emit
-from ._options import Output
+from ._emit import emit, show
+from ._options import Full, Output
 from ._repeated import NAME, Repeated
 
 
-def _network(name: str, help: str) -> Any:
-    return typer.Option(name, help=help, rich_help_panel="Network", show_default=False)
+def _network(name: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, help=help, rich_help_panel="Network", show_default=False, **more)
 
 
 def advise(
@@ -23,12 +23,28 @@ def advise(
     ] = None,
     width: Annotated[int | None, _network("--width", "Width of every hidden layer (default 128).")] = None,
     inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
-    outputs: Annotated[int, _network("--outputs", "Number of outputs (default 1).")] = 1,
-    q: Annotated[float, _network("--q", "Mean square of an input's components (default 1).")] = 1.0,
+    outputs: Annotated[int | None, _network("--outputs", "Number of outputs (default 1).")] = None,
+    q: Annotated[
+        float | None, _network("--q", "Mean square of an input's components (default 1, or that of --data).")
+    ] = None,
     C_b: Annotated[float | None, _network("--C-b", "Variance of a bias (default: critical).")] = None,
     C_W: Annotated[
         float | None, _network("--C-W", "Variance of a weight times its fan-in (default: critical).")
     ] = None,
+    model: Annotated[
+        str | None,
+        _network(
+            "--model",
+            "A model of PyTorch, Flax or Equinox instead: an object, or a function without arguments that makes it "
+            "(for linen a pair with its variables), in a program of your own, which is run.",
+            metavar="FILE.py:NAME",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        _network("--data", "With --model, its inputs: the name of a data set or an .npz file.", metavar="DATA"),
+    ] = None,
+    full: Full = None,
     point: Annotated[int, _network("--point", "Which of several critical points, 0 being the best (default 0).")] = 0,
     code: Annotated[
         str | None,
@@ -54,6 +70,8 @@ def advise(
     Example: neft advise gelu --depth 8 --width 256 --plot advice.svg
 
     Example: neft advise relu --residual --norm rms --depth 12 --width 256
+
+    Example: neft advise --model train.py:model --data fashion-mnist
     """
     from .. import width as theory
     from .._check import one_of
@@ -62,9 +80,17 @@ def advise(
         one_of("--code", code, theory.results.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
-    block = repeated.build(name, width=width)
+    if model is not None:
+        given = {"an activation": name, "--depth": depth, "--width": width, "--inputs": inputs, "--outputs": outputs}
+        block, inputs, outputs, square = _of_model(model, data, full, repeated, given, output)
+        q = square if q is None else q
+    elif data is not None:
+        raise ValueError(f"--data is {data!r}, but goes with --model.")
+    else:
+        block = repeated.build(name, width=width)
     depth, width = repeated.sizes(block, depth, width)
-    more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
+    more: dict[str, Any] = {"inputs": inputs, "outputs": 1 if outputs is None else outputs}
+    more |= {"q": 1.0 if q is None else q, "C_b": C_b, "C_W": C_W, "point": point}
     found = theory.advise(block, depth, width, **more, dense=repeated.dense)
     if isinstance(found, theory.results.BlockAdvice):
         if code is not None or parameterization is not None:
@@ -80,3 +106,20 @@ def advise(
         emit(found, dataclasses.replace(output, quiet=True))
         if not output.quiet:
             print(found.code(code), end="")
+
+
+def _of_model(
+    model: str, data: str | None, full: bool | None, repeated: Repeated, given: dict[str, Any], output: Output
+) -> tuple[Any, int, int, float | None]:
+    """The network of a model, its sizes, and the mean square of its inputs; what was read is printed."""
+    from ._model import read_model
+
+    given = given | {"--network": repeated.file, "--norm": repeated.norm, "--skip": repeated.skip}
+    given = given | {"--residual": repeated.residual or None}
+    if others := [option for option, value in given.items() if value is not None]:
+        raise ValueError(f"--model gives the whole network, so {others[0]} cannot be given with it.")
+    found, square = read_model(model, data, full)
+    if not (output.quiet or output.json):
+        show(found)
+        print()
+    return found.network, found.network.inputs, found.network.outputs, square

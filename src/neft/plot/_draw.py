@@ -10,6 +10,7 @@ from ..claims.results import Ledger
 from ..describe.results import ActivationCard, AveragesCard, BlocksCard, DataCard, NetworkCard, OutputDraws
 from ..fisher.results import Curves, Geometry
 from ..models.results import Reading
+from ..scaling.results import CoordinateCheck, PartialJacobians
 from ..sweep.results import Experiments, Headlines
 from ..training.results import Evolution, FinitePrediction, Forecast, LearningCurve, Orders, Representation
 from ..width.results import (
@@ -37,6 +38,7 @@ from ._models import reading
 from ._network import after_blocks, layers, outputs
 from ._orders import orders
 from ._phase import critical, phase
+from ._scaling import coordinates, jacobians
 from ._sweep import experiments, headlines
 from ._training import forecast, learning_curve
 from ._width import flow, scores
@@ -75,6 +77,8 @@ draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
 draw.register(BlockAdvice, block_advice)
 draw.register(Reading, reading)
+draw.register(CoordinateCheck, coordinates)
+draw.register(PartialJacobians, jacobians)
 draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(DepthFlow, depth_flow)

@@ -18,6 +18,7 @@ _LATER = {
     "action": "._action",
     "fisher": "._fisher",
     "models": "._models",
+    "scaling": "._scaling",
     "sweep": "._sweep",
     "training": "._training",
     "width": "._width",

@@ -1,0 +1,4 @@
+"""The types of what the functions of `neft.scaling` return."""
+
+from ._coordinates import CoordinateCheck as CoordinateCheck
+from ._criticality import PartialJacobians as PartialJacobians

@@ -1,0 +1,76 @@
+"""`neft advise --model FILE.py:NAME`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from neft.width import advise
+
+PROGRAM = """
+import equinox as eqx
+import jax
+
+model = eqx.nn.MLP(784, 10, 32, 4, key=jax.random.key(0))
+
+
+def make():
+    return eqx.nn.MLP(3, 1, 16, 4, activation=jax.numpy.tanh, key=jax.random.key(0))
+
+
+def needs(width):
+    return model
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.mark.slow
+def test_a_model_is_read_and_advised(neft, program):
+    text = neft("advise", "--model", f"{program}:make").stdout
+    assert "A model of Equinox" in text and "uniform ±1/√fan-in" in text
+    assert advise("tanh", 5, 16, inputs=3).summary in text
+
+
+@pytest.mark.slow
+def test_the_size_of_inputs_is_that_of_the_data(neft, program, tmp_path):
+    line = ("advise", "--model", f"{program}:model", "--data", "fashion-mnist", "--subset", "--json")
+    record = json.loads(neft(*line).stdout)
+    assert (record["inputs"], record["outputs"], record["C_W"]) == (784, 10, 2) and record["q"] != 1
+    x = np.full((4, 3), 2.0)
+    np.savez(tmp_path / "own.npz", x_train=x, y_train=x, x_test=x)
+    record = json.loads(neft("advise", "--model", f"{program}:make", "--data", tmp_path / "own.npz", "--json").stdout)
+    assert record["q"] == 4
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "words"),
+    [
+        ("nowhere.py:model", (), "there is no file 'nowhere.py'"),
+        ("mine:model", (), "must be FILE.py:NAME"),
+        ("{}", (), "must be FILE.py:NAME"),
+        ("{}:modle", (), "defines no 'modle' (did you mean 'model'?)"),
+        ("{}:needs", (), "needs() without arguments failed"),
+        ("{}:number", (), "model is 3, but must be"),
+        ("{}:make", ("--depth", "3"), "so --depth cannot be given"),
+        ("{}:make", ("tanh",), "so an activation cannot be given"),
+    ],
+)
+def test_bad_models_get_a_sentence(neft, program, where, more, words):
+    result = neft("advise", "--model", where.format(program), *more)
+    assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_program_that_fails_gets_a_sentence(neft, tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0\n")
+    assert "failed when it was run (ZeroDivisionError" in neft("advise", "--model", f"{path}:model").stderr
+    assert "goes with --model" in neft("advise", "tanh", "--data", "mnist").stderr
