@@ -1,5 +1,6 @@
 """Tensors at order 1/width of networks made of blocks."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -67,7 +68,12 @@ def test_the_vertex_of_a_linear_stream_is_that_of_wicks_theorem():
     assert found.V[1] == pytest.approx(wanted, rel=1e-12)
     said = interpret(found)
     assert said.coupling[1] == pytest.approx(wanted / (n * (K * (skip**2 + c)) ** 2), rel=1e-12)
-    assert said.cutoff_from != "layers flowed deeper"
+    # The block is repeated to find where the expansion ends: there, and not a layer before.
+    assert said.cutoff_from == "layers flowed deeper" and said.cutoff is not None
+    deeper = [Dense(n, C_W=1.2), *[block] * math.ceil(said.cutoff), Dense(1)]
+    strength = interpret(statistics(Network(3, deeper), X)).strength
+    at = math.ceil(said.cutoff)
+    assert strength[at - 2] < said.limit <= strength[at - 1]
 
 
 def test_dense_blocks_with_one_activation_are_the_multilayer_perceptron():

@@ -49,9 +49,8 @@ class Interpretation(Result):
         spread_ntk: √((A + 2B)/n)/Θ, the same for a diagonal element of the NTK; None without NTK.
         strength: the largest of the two spreads squared and of the shifts |K1|/nK and |Θ1|/nΘ: what the expansion is in
             powers of.
-        cutoff: the depth at which the strength reaches the limit if layers like the last hidden one are added; None
-        where
-            it levels off below it.
+        cutoff: the depth at which the strength reaches the limit if layers like the last hidden one, or blocks like
+            those that are repeated, are added; None where it levels off below it.
         cutoff_from: where that depth comes from.
         density: of one output.
         summary: the same in words.
