@@ -98,13 +98,20 @@ def _known(tensors: dict[str, np.ndarray], w: Weights, v: np.ndarray) -> tuple[n
     return mean, half + half.T + (Pi @ tensors["K1"] @ Pi.T)[A, A] * eye
 
 
+_THIRD = ("Y", "Y0", "Z", "I")
+
+
 def _at_width(
     case: Case, n: int, Theta: np.ndarray, theory: Corrections, w: Weights, v: np.ndarray, trained: int, cheap: int, key
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     net, m0 = case.net(n), theory.mean[A]
     real = neft.training.ensemble(net, X, Y, XT, draws=trained, key=key, **case.schedule())
     with jax.enable_x64(True):
-        parts: Any = Weights(*(None if part is None else part[A] for part in w))  # type: ignore[arg-type]
+        # Of the test input alone; those of three eigenvectors are given by κ.
+        whole = {name: part for name, part in w._asdict().items() if part is not None}
+        third = {name: np.einsum("kb,kmnr->bmnr", w.G[:, A], part) for name, part in whole.items() if name in _THIRD}
+        rest: Any = {name: part[A] for name, part in whole.items() if name not in ("G", *_THIRD)}
+        parts: Any = Weights(**{name: (rest | third).get(name) for name in Weights._fields})  # type: ignore[arg-type]
         index = jnp.arange(max(trained, cheap))
         z, first, second = map(np.asarray, _responses(net, parts, jnp.asarray(v), jnp.asarray(Theta), key, index))
     assert np.abs(real.start[:, 0] - z[:trained, 0]).max() < 1e-10, "not the same draws"
