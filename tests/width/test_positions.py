@@ -224,15 +224,15 @@ def test_attention_of_black_flat_and_repeated_images_has_its_kernel(weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["residual, strided shortcut", "attention"])
-def test_kernels_are_those_of_drawn_networks(name):
+@pytest.mark.parametrize(("name", "draws"), [("residual, strided shortcut", 3000), ("attention", 8000)])
+def test_kernels_are_those_of_drawn_networks(name, draws):
     # At two widths, extrapolated in 1/width.
     shape, blocks = networks("relu")[name]
     x = images(shape, 2).astype(np.float32)
     means, errors = [], []
     for width in (24, 48):
         net = Network(shape, blocks).resized(lambda n, width=width: width)
-        found = neft.ensemble.estimate_model(net.init, net.apply, x, draws=3000, key=jax.random.key(width))
+        found = neft.ensemble.estimate_model(net.init, net.apply, x, draws=draws, key=jax.random.key(width))
         two_point, ntk = found.two_point, found.ntk
         means.append(np.stack([two_point.mean[:, 0, :, 0], ntk.mean[:, 0, :, 0]]))
         errors.append(np.stack([two_point.stderr[:, 0, :, 0], ntk.stderr[:, 0, :, 0]]))
