@@ -229,7 +229,9 @@ def test_the_whole_page_of_a_pre_norm_network(pages):
     of = Subject(net=net, train=train, test=test, seed=1)
     said = [sentence for why in WHY if (sentence := why(of)) is not None]
     assert len(said) == len(WHY) - 3 and all(sentence.rstrip(".") in text for sentence in said)
-    assert "Phase diagram of Residual(" in text and "Norms fix" in text and "Depth 5 at width 8 is" in text
+    # Quick pages leave the phase diagram of a block to the command.
+    assert "--quick leaves out the phase diagram of a block" in text
+    assert "Norms fix" in text and "Depth 5 at width 8 is" in text
     headings = ("Through the blocks", "At order 1/width", "Phases", "Over random draws", "Predicted and trained")
     headings += ("After training, at this width", "Order by order", "Terms", "Along the line", "Early stopping")
     assert re.findall("<h3>(.*?)</h3>", text) == [*headings, "RNGD and its rivals"]

@@ -78,7 +78,7 @@ def depth_flow(
 
     >>> from neft import Residual
     >>> found = depth_flow(Residual(Dense(64, C_W=2.0), "relu", Dense(64)), 256, scaled=True)
-    >>> round(found.limits["V"], 6)
+    >>> round(found.limits["V"], 4)
     4.0
     """
     step = repeated(block)
