@@ -14,7 +14,7 @@ VERDICTS = {
     "kawase-ota-transport": "holds",
     "yang-depth-limit": "holds",
 }
-QUICK = ("fischer-optimal-scale", "fischer-universal-scale")
+QUICK = ("fischer-universal-scale",)
 
 
 @pytest.mark.parametrize("id", [pytest.param(id, marks=() if id in QUICK else pytest.mark.slow) for id in VERDICTS])

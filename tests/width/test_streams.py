@@ -123,6 +123,7 @@ def test_without_a_skip_a_block_of_one_matrix_is_the_layer_of_a_perceptron():
         np.testing.assert_allclose(found.tensors[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_still_branch_of_three_matrices_scales_what_was_there():
     # z' = γz + b: each tensor of two neurons has γ⁴, each mean γ².
     still = Residual(
