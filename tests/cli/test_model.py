@@ -41,6 +41,14 @@ def test_a_model_is_read_and_advised(neft, program):
 
 
 @pytest.mark.slow
+def test_a_function_without_a_name_is_one_activation_however_often_it_stands(neft, program):
+    # GELU as JAX has it by default is the form with tanh, which has no name here.
+    program.write_text(PROGRAM.replace("jax.numpy.tanh", "jax.nn.gelu"))
+    text = neft("advise", "--model", f"{program}:make").stdout
+    assert "function of" in text and "C_W" in text.split("Weights that are not Gaussian")[1]
+
+
+@pytest.mark.slow
 def test_the_size_of_inputs_is_that_of_the_data(neft, program, tmp_path):
     line = ("advise", "--model", f"{program}:model", "--data", "fashion-mnist", "--subset", "--json")
     record = json.loads(neft(*line).stdout)

@@ -46,7 +46,7 @@ def off(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.abs(found - truth).max() / np.abs(truth).max())
 
 
-@pytest.mark.parametrize("rtol", [1e-4, pytest.param(1e-7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-7])
 def test_products_of_sines_have_a_closed_form(rtol):
     found, truth = sines(rtol)
     for one, other in zip(found, truth):

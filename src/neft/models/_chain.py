@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._activation import Activation
 from ..network import AvgPool, Flatten, GlobalAvgPool
 from ._graph import MARK, Known, Node, between, segments
 from ._pieces import Branched, Normed, Piece, Plain, Weighted, Window, multiplied, tail
@@ -29,8 +30,10 @@ class Chain:
         notes: what a reader should know.
     """
 
-    def __init__(self, start: Node, end: Node, labels: Labels) -> None:
+    def __init__(self, start: Node, end: Node, labels: Labels, known: list[Activation] | None = None) -> None:
         self.pieces: list[Piece] = []
+        # Activations without a name, those of the ways that this one is part of among them.
+        self._own: list[Activation] = [] if known is None else known
         self.labels = labels
         self.scale = 1.0
         self.flattened = False
@@ -81,7 +84,9 @@ class Chain:
         if not self._named(start, nodes):
             function = self._scaled(function_of(nodes, start))
             ops = dict.fromkeys(node.op for node in nodes if node.op not in ("convert_element_type", "copy"))
-            self.pieces.append(Plain(own(function, f"function of {', '.join(ops)}")))
+            found = own(function, f"function of {', '.join(ops)}", self._own)
+            self._own.append(found)
+            self.pieces.append(Plain(found))
         self._multiply(after)
 
     def _named(self, start: Node, nodes: Sequence[Node]) -> bool:
@@ -315,7 +320,7 @@ class Chain:
             refuse(nodes)
 
     def _residual(self, start: Node, nodes: list[Node]) -> None:
-        ways = [Chain(start, arg, self.labels) for arg in nodes[-1].before if between(start, arg)]
+        ways = [Chain(start, arg, self.labels, self._own) for arg in nodes[-1].before if between(start, arg)]
         if len(ways) != 2:
             refuse(nodes)
         if nodes[-1].op == "sub":

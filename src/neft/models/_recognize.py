@@ -14,6 +14,7 @@ from ._graph import Known, Node
 from ._values import evaluate, understood
 
 _POINTS = np.concatenate([np.linspace(-6, 6, 49), [-25.3, -11.7, 12.9, 31.4]])
+_EVERYWHERE = np.concatenate([np.linspace(-300, 300, 6007), np.linspace(-9, 9, 5003)])
 _CLOSE = 1e-6  # frameworks write √½ in single precision
 _PLAIN = (
     "linear",
@@ -52,8 +53,14 @@ def named(function: Callable[[Any], Any]) -> Activation | None:
     return None
 
 
-def own(function: Callable[[Any], Any], name: str) -> Activation:
-    """The activation of a function that has no name here."""
+def own(function: Callable[[Any], Any], name: str, before: Sequence[Activation]) -> Activation:
+    """The activation of a function that has no name here; one of those before, if it gives the same numbers."""
+    # What a model writes again is the same to the last digit, everywhere.
+    with np.errstate(all="ignore"):
+        values = np.asarray(function(_EVERYWHERE))
+        for other in before:
+            if other.name == name and np.array_equal(values, other.function(_EVERYWHERE), equal_nan=True):
+                return other
     return activation(function, name=name)
 
 
