@@ -24,10 +24,15 @@ from ._left_out import PROBES, LeftOut, leave_one_out
 from ._left_out import probes as signs_of
 from ._new_inputs import few, mean
 from ._new_inputs import variance as variance_of
+from ._panels import panel_bytes
 from ._solver import IllConditioned, Solver, solver
 from ._spectrum import rates, spectrum
 from ._spread import Spread
 from ._tiles import Kept, Tiles, keep
+from ._where import free, spare
+
+_LOST = 90.0
+"""Seconds of tiles in memory that may be lost."""
 
 
 @result
@@ -276,6 +281,8 @@ def regress(
             spread = Spread(client, tiles, None if place is None else f"neft-{task}")
         plan = _budget.fitting(_ways(tiles, residual, columns, place, spread), len(x), memory)
         say(f"{len(x)} points: {plan}, {in_words(plan.bytes)} of memory, about {plan.seconds:.0f} seconds.")
+        if place is None and plan.group:
+            say(f"A temporary file in {spare()} takes {in_words(panel_bytes(len(x)))} and is removed.")
         if place is not None:
             on_disk = plan.on_disk(len(x), columns) + 16 * len(x) * net.outputs * ridges.size
             say(f"{place.path} will hold {in_words(on_disk)}.")
@@ -386,9 +393,17 @@ def _ridges(ridge: Any) -> np.ndarray:
 def _ways(
     tiles: Tiles, residual: float, columns: int, folder: Folder | None = None, spread: Spread | None = None
 ) -> list[_budget.Plan]:
-    if folder is not None and folder.plan is not None:
-        return [_budget.Plan(**folder.plan)]  # as it was begun
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
+    speed = rates(tiles, spare() if folder is None else folder.path)
     if spread is not None:
-        return _budget.on_cluster(tiles.points, columns, expected, rates(tiles), spread.threads, keeps=spread.keeps)
-    return _budget.plans(tiles.points, columns, expected, rates(tiles), residual)
+        found = _budget.on_cluster(tiles.points, columns, expected, speed, spread.threads, keeps=spread.keeps)
+    else:
+        room = free(spare()) if folder is None else np.inf  # a folder that is too small is refused in words
+        found = _budget.plans(tiles.points, columns, expected, speed, residual, disk=room)
+    if folder is None:
+        return found
+    # What is there already serves every way with as many columns of a preconditioner; and tiles in memory are lost
+    # with the process, which may not be minutes of work.
+    begun = folder.plan and folder.plan["rank"]
+    lost = speed.entry64 * tiles.points**2 / 2 > _LOST and spread is None
+    return [plan for plan in found if (begun is None or plan.rank == begun) and not (plan.keeps and lost)]
