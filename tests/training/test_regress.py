@@ -103,7 +103,7 @@ def test_little_memory_takes_conjugate_gradients(small_tiles, monkeypatch):
     assert whole["direct"].bytes > 100 * whole["conjugate gradients"].bytes
     monkeypatch.setattr(_budget, "direct", lambda *args, **kwargs: whole["direct"])
     fit = training.regress(NET, X, Y, ridge=0.05, residual=1e-9)
-    assert fit.way == "conjugate gradients, preconditioner of rank 8"
+    assert fit.way == "conjugate gradients, preconditioner of rank 8, tiles kept"
     other = training.regress(NET, X, Y, ridge=0.05, kernel="ntk", residual=1e-9)
     A = np.linalg.solve(width.kernel(NET, X).Theta + 0.05 * np.eye(60), Y)
     np.testing.assert_allclose(fit.coefficients, A, atol=1e-6)
@@ -153,8 +153,14 @@ def test_a_factor_that_memory_does_not_hold_goes_to_a_file_if_the_disk_holds_it(
     fits = [plan for plan in ways if plan.bytes < 2**31 - 8e8]
     assert str(fits[0]) == "direct, factor in a file" and fits[0].seconds < 0.2 * fits[-1].seconds
     assert fits[0].group > 1 and fits[0].seconds == min(plan.seconds for plan in fits)
+    few = _budget.plans(60_000, 10, lambda rank: 100.0, _budget.Rates(), longest=60.0)
+    assert max(plan.group for plan in few) == 4  # 2·60000²/4 operations and 60000 entries for each of 4096 columns
     ways = _budget.plans(60_000, 10, lambda rank: 100.0, _budget.Rates(), disk=7e9)
     assert not any(plan.group for plan in ways)
+    # What fits to the last percent only is not tried.
+    half = next(plan for plan in few if not plan.group and not plan.rank and not plan.keeps)
+    assert _budget.fitting(few, 60_000, 1.02 * (half.bytes + _budget.resident())).group == 4
+    assert _budget.fitting(few, 60_000, 1.1 * (half.bytes + _budget.resident())) == half
 
 
 @pytest.mark.slow
@@ -209,7 +215,7 @@ def test_it_agrees_with_predict_and_nngp():
 
 def test_a_fit_says_how_it_was_made_and_comes_back_from_a_file(tmp_path):
     fit = training.regress(NET, X, Y, ridge=0.1, residual=1e-11)
-    assert fit.way == "direct" and fit.cost["products"] >= 1 and fit.cost["bytes expected"] > 0
+    assert fit.way == "direct, tiles kept" and fit.cost["products"] >= 1 and fit.cost["bytes expected"] > 0
     assert "residual" in repr(fit) and fit.made.tolerances == {"residual": 1e-11}
     fit.save(tmp_path / "fit.npz")
     again = neft.load(tmp_path / "fit.npz")
@@ -383,6 +389,9 @@ def test_bad_input_gets_a_sentence():
         training.regress(NET, X, Y, memory="8 potatoes")
     with one_sentence("memory is '3MB'", "60 points take", "give memory="):
         training.regress(NET, X, Y, memory="3MB")
+    images = neft.Network((2, 2, 1), [neft.Conv(4, (2, 2)), "relu", neft.Flatten(), neft.Dense(2)])
+    with one_sentence("net is", "positions for Conv", "`predict`"):
+        training.regress(images, X[:, :1, None, None] * np.ones((2, 2, 1)), Y)
     with one_sentence("x_new has shape (7, 2)"):
         training.regress(NET, X, Y).predict(NEW[:, :2])
 

@@ -27,6 +27,9 @@ _VECTORS = 10
 _DIGITS = 3
 """Digits that each product with the matrix wins in refinement, where float32 serves well."""
 
+_MARGIN = 0.03
+"""Part of the memory that is left for what the model does not know of, such as gaps between what is held."""
+
 _START = 1.5
 """Seconds until programs are compiled and speeds measured."""
 
@@ -62,9 +65,10 @@ class Plan(NamedTuple):
         return 2 * (twice + _panel(count) * max(1, self.group)) + panel_bytes(count)
 
     def __str__(self) -> str:
-        if self.group:
-            return f"{self.way}, factor in a file"
-        return f"{self.way}, preconditioner of rank {self.rank}" if self.rank else self.way
+        words = [self.way]
+        words += [f"preconditioner of rank {self.rank}"] if self.rank else []
+        words += ["tiles kept"] if self.keeps else []
+        return ", ".join(words + (["factor in a file"] if self.group else []))
 
 
 class Rates(NamedTuple):
@@ -137,6 +141,11 @@ def in_file(count: int, outputs: int, group: int, *, rates: Rates = Rates(), res
     )
 
 
+def _together(count: int, group: int, rates: Rates) -> float:
+    # Seconds of panels in the middle, which have the most to do.
+    return group * min(TILE, count) * count * (count / 2 * rates.flop + rates.entry32)
+
+
 def _panel(count: int) -> float:
     return 4.0 * count * min(TILE, count)
 
@@ -170,15 +179,20 @@ def plans(
     residual: float = 1e-6,
     *,
     disk: float = np.inf,
+    longest: float = np.inf,
 ) -> list[Plan]:
     """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves.
 
-    `disk` are the bytes that a file may take.
+    `disk` are the bytes that a file may take, `longest` the seconds that panels made together may take.
     """
     ranks = [rank for rank in _RANKS if rank <= count // 4]
     found = [direct(count, outputs, keeps=keeps, rates=rates, residual=residual) for keeps in (True, False)]
     if panel_bytes(count) < disk:
-        found += [in_file(count, outputs, group, rates=rates, residual=residual) for group in _GROUPS]
+        found += [
+            in_file(count, outputs, group, rates=rates, residual=residual)
+            for group in _GROUPS
+            if group == 1 or _together(count, group, rates) <= longest
+        ]
     found += [
         conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)
         for rank in ranks
@@ -207,9 +221,9 @@ def fitting(found: list[Plan], count: int, memory: Any) -> Plan:
     """The fastest of these ways that fits the memory; a sentence where none does."""
     budget, now = parsed(memory), resident()
     for plan in found:
-        if now + plan.bytes <= budget:
+        if now + plan.bytes <= (1 - _MARGIN) * budget:
             return plan
-    least = now + min(plan.bytes for plan in found)
+    least = (now + min(plan.bytes for plan in found)) / (1 - _MARGIN)
     raise ValueError(
         f"memory is {_check.brief(memory)}, but {count} points take at least {in_words(least)}, of which this process "
         f"holds {in_words(now)} already: give memory='{np.ceil(least / 1e8) / 10:g}GB'."

@@ -17,7 +17,7 @@ from ..network import MLP, Network
 from . import _budget
 from ._budget import in_words
 from ._given_points import distinct, points
-from ._kept import Folder, Part, fingerprint
+from ._kept import EVERY, Folder, Part, fingerprint
 from ._kernels import digest, refuse_too_many, targets
 from ._learning import LearningCurve, expected, seen
 from ._left_out import PROBES, LeftOut, leave_one_out
@@ -239,7 +239,8 @@ def regress(
         ridge: what is added to the kernel's diagonal; of a list the one with the least leave-one-out error is taken,
             which costs a solution for each.
         kernel: "ntk" or "nngp".
-        memory: the most that this process may hold, such as "8GB" or "2GiB", JAX and data included.
+        memory: the most that all processes of this machine may hold, such as "8GB" or "2GiB", JAX and data included. A
+            factor that does not fit goes to a file: in the folder, or a temporary one that is removed.
         folder: a new folder, in which the factor and the solution are kept as they are made; after any stop the same
             call goes on from there. Without one nothing is kept.
         residual: the relative residual of the float64 system that is wanted.
@@ -265,6 +266,7 @@ def regress(
         raise ValueError("probes is 0, but several ridges are told apart by their leave-one-out errors.")
     if tls and scheduler is None:
         raise ValueError("tls is given without a scheduler, but belongs to one.")
+    net.refuse_positions("regressions on many points (`predict` has those on thousands)")
     x = points(net, "x", x)
     y = targets(y, len(x), net.outputs, name="y")
     specification = {"net": net.to_dict(), "data": digest(x, y), "ridge": ridges.tolist(), "kernel": kernel}
@@ -287,6 +289,8 @@ def regress(
             on_disk = plan.on_disk(len(x), columns) + 16 * len(x) * net.outputs * ridges.size
             say(f"{place.path} will hold {in_words(on_disk)}.")
             place.begin(plan._asdict(), on_disk)
+        if spread is not None:
+            spread.begin(keeps=plan.keeps)
         job = _Job(y, residual, plan, signs_of(len(x), many) if many else None, spread)
         found = job.all_of(tiles, ridges, place)
         if spread is not None:
@@ -396,10 +400,16 @@ def _ways(
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
     speed = rates(tiles, spare() if folder is None else folder.path)
     if spread is not None:
-        found = _budget.on_cluster(tiles.points, columns, expected, speed, spread.threads, keeps=spread.keeps)
+        found = [
+            plan._replace(bytes=plan.bytes + spread.here(keeps=keeps))
+            for keeps in ((True, False) if spread.fits else (False,))
+            for plan in _budget.on_cluster(tiles.points, columns, expected, speed, spread.threads, keeps=keeps)
+        ]
+        found.sort(key=lambda plan: plan.seconds)
     else:
-        room = free(spare()) if folder is None else np.inf  # a folder that is too small is refused in words
-        found = _budget.plans(tiles.points, columns, expected, speed, residual, disk=room)
+        # A folder that is too small is refused in words; what is kept in it is whole panels, so they may not take long.
+        limits = {"disk": free(spare())} if folder is None else {"longest": EVERY}
+        found = _budget.plans(tiles.points, columns, expected, speed, residual, **limits)
     if folder is None:
         return found
     # What is there already serves every way with as many columns of a preconditioner; and tiles in memory are lost
