@@ -1,8 +1,8 @@
 """The NTK of one drawn network after each of its blocks, by the chain rule block by block.
 
-A block y = f(θ, x) with rates λ has H' = J H Jᵀ + ⟨∇_θ y, λ∇_θ y⟩, with J the Jacobian in x. A residual block has besides
-the NTK between its branch and the stream that it leaves, which goes through the branch with one J. No array is larger
-than H itself, where Jacobians in all parameters are as large as H times the number of parameters over that of neurons.
+A block y = f(θ, x) with rates λ has H' = J H Jᵀ + ⟨∇_θ y, λ∇_θ y⟩, J its Jacobian in x. In a residual block the NTK
+between branch and stream goes through the branch with one J. No array is larger than H itself, where Jacobians in all
+parameters are as large as H times the number of parameters over that of neurons.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from ..network.engine import holds
 
 
 class Seen(NamedTuple):
-    """Values (N, n) at a place, their NTK (N, n, N, n), and that with where the branches around it began, (N, n, N, m)."""
+    """Values (N, n) at a place, their NTK (N, n, N, n), and that with where branches around it began, (N, n, N, m)."""
 
     z: Array
     H: Array
@@ -81,9 +81,8 @@ def _any(block: Block, params: Any, rates: Any, seen: Seen) -> Seen:
 def _residual(block: Residual, params: Any, rates: Any, seen: Seen) -> Seen:
     z, H, outer = seen
     n = z.shape[1]
-    branch = Seen(z, H, jnp.concatenate([H, outer], axis=-1))
-    for _, branch in _along(block.branch, params.branch, rates.branch, branch):
-        pass
+    start = Seen(z, H, jnp.concatenate([H, outer], axis=-1))
+    *_, (_, branch) = _along(block.branch, params.branch, rates.branch, start)
     mixed, inner = branch.cross[..., :n], branch.cross[..., n:]
     if isinstance(block.skip, Block):
         # The other side of what branch and stream share goes through the skip.
