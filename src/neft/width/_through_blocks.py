@@ -16,7 +16,18 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Chain, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network import (
+    Block,
+    Chain,
+    Division,
+    Linear,
+    Network,
+    Nonlinearity,
+    OneMatrix,
+    Residual,
+    Stage,
+    TwoMatrices,
+)
 from ..network.engine import Segment
 from ._deeper import CHUNK
 from ._functionals import Functionals, resolved, squares, terms_of
@@ -276,7 +287,7 @@ def _refused(net: Network, *, chains: bool = False) -> Network:
             begun, act, single = True, False, single or isinstance(known, OneMatrix | Chain)
             norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
         else:
-            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
+            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet{_why(block)}")
         if single and norm is not None:
             raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
     if not net.blocks[0].weighs:
@@ -284,6 +295,15 @@ def _refused(net: Network, *, chains: bool = False) -> Network:
     if not net.blocks[-1].weighs:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
     return net
+
+
+def _why(block: Block) -> str:
+    if not isinstance(block, Residual):
+        return ""
+    if isinstance(block.skip, Block):
+        return f", because its skip is {block.skip!r}"
+    norms = [one for one in block.branch if isinstance(one.tensors(), Division)]
+    return f", because {norms[0]!r} in its branch is not followed by two dense blocks alone" if norms else ""
 
 
 def _unknown(known: Any, chains: bool) -> bool:
