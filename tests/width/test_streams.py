@@ -150,6 +150,7 @@ def test_a_linear_branch_is_one_of_any_number_of_matrices():
             agree(other.tensors[name], value)
 
 
+@pytest.mark.slow
 def test_what_several_inputs_do_not_know_is_named():
     with pytest.raises(AbsentTensor, match="RMSNorm has no recursion for several inputs"):
         _ = statistics(Network(3, [FIRST, double("relu", 0.8), RMSNorm(), LAST]), X).V
