@@ -109,14 +109,12 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_one_without_workers_too(clus
 
 def test_workers_of_this_machine_count_as_its_memory():
     pytest.importorskip("distributed")
-    one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}}
+    one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}, "host": "127.0.0.1"}
 
     class Client:
         def scheduler_info(self, n_workers):
-            return {"workers": {"a": one, "b": one, "c": one | {"nthreads": 2}}}
-
-        def run(self, function):
-            return {"a": function(), "b": "elsewhere", "c": "elsewhere"}
+            other = one | {"host": "192.0.2.1"}  # an address that nobody has
+            return {"workers": {"a": one, "b": other, "c": other | {"nthreads": 2}}}
 
     spread = _spread.Spread(Client(), _tiles.Tiles(NET, np.ones((10_000, 3)), "ntk"))
     alone = spread.here(keeps=False)

@@ -6,7 +6,6 @@ result or part of itself, so what a lost worker held is computed again by the ot
 
 import contextlib
 import copy
-import platform
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
@@ -40,18 +39,18 @@ class Spread:
         self.client, self.tiles, self.name = client, tiles, name
         self.checkpoint: Checkpoint | None = None
         with lost(client):
-            workers = client.scheduler_info(n_workers=-1)["workers"]
-            if not workers:
-                raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
-            machines = client.run(platform.node)
-        self._here = [workers[one] for one, node in machines.items() if node == platform.node() and one in workers]
-        self.threads = sum(worker["nthreads"] for worker in workers.values())
+            workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        if not workers:
+            raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
+        own = _addresses()
+        self._here = [worker for worker in workers if worker["host"] in own]
+        self.threads = sum(worker["nthreads"] for worker in workers)
         self._ahead = _AHEAD * self.threads
         # A matter of the inputs alone, so that a call that goes on after a stop cuts them as before.
         self.unit = 2 * UNIT if tiles.points >= _MANY * UNIT else UNIT
         self._lines = cuts(tiles.points, self.unit)
         self.places = [(rows, columns) for i, rows in enumerate(self._lines) for columns in self._lines[: i + 1]]
-        room = sum(worker["memory_limit"] or np.inf for worker in workers.values())
+        room = sum(worker["memory_limit"] or np.inf for worker in workers)
         self.fits = self._whole < _ROOM * room
 
     @property
@@ -125,6 +124,13 @@ class Spread:
                 work = self.client.submit(product, tile, parts[columns], parts[rows], pure=False)
                 waiting.append(work)
             yield place, waiting.pop(0).result()
+
+
+def _addresses() -> set[str]:
+    # All that this machine has; psutil comes with distributed.
+    import psutil
+
+    return {one.address for those in psutil.net_if_addrs().values() for one in those}
 
 
 def _itself(values: np.ndarray) -> np.ndarray:
