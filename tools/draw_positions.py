@@ -60,12 +60,12 @@ def networks(n: int) -> dict[str, Network]:
         ],
     }
     encoded = {"encoding": "sinusoidal", "C_e": 2.0}
-    block = [Residual(LayerNorm(), attention(C_K=1.5), skip=0.8), Residual(RMSNorm(), dense, "relu", dense)]
+    block = [Residual(LayerNorm(), attention(C_K=3.0), skip=0.5), Residual(RMSNorm(), dense, "relu", dense)]
     sequences = {
         "attention, softmax": [dense, attention(), "relu", pool, end],
         "attention, linear": [dense, attention(weights="linear", C_K=0.3), "relu", pool, end],
         "attention, not tied": [dense, attention(weights="linear", tied=False, C_K=0.5), "relu", pool, end],
-        "attention, encoded keys": [dense, "relu", attention(**encoded), "relu", pool, end],
+        "attention, encoded keys": [dense, attention(encoding="sinusoidal"), "relu", pool, end],
         "attention, not tied, encoded": [
             dense,
             attention(weights="linear", tied=False, C_K=0.4, **encoded),
@@ -73,7 +73,7 @@ def networks(n: int) -> dict[str, Network]:
             Flatten(),
             end,
         ],
-        "attention after norms": [dense, *block, "relu", pool, end],
+        "attention after norms": [dense, *block, "relu", Flatten(), end],
     }
     found = {name: Network(IMAGE, blocks) for name, blocks in images.items()}
     return found | {name: Network(SEQUENCE, blocks) for name, blocks in sequences.items()}

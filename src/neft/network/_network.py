@@ -97,11 +97,11 @@ class Network(eqx.Module):
         nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, Block) and node.mixes)
         return any(isinstance(node, Block) for node in nodes)
 
-    def refuse_positions(self, what: str) -> None:
+    def refuse_positions(self, what: str, error: type[ValueError] = ValueError) -> None:
         """For what is known of vectors only; the first block that needs positions is named."""
         if self.positions:
             block = next((block for block in self.blocks if block.dimensions), self.blocks[0])
-            raise ValueError(
+            raise error(
                 f"net is {_check.brief(self)}, whose inputs have positions for {type(block).__name__}, but {what} are "
                 "known for vectors only."
             )

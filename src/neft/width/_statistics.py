@@ -33,7 +33,7 @@ NAMES = Tensors._fields
 
 
 class AbsentTensor(AttributeError, ValueError):
-    """A tensor was asked for that does not exist for this activation, or was not computed; the message says which."""
+    """A tensor was asked for that does not exist for this activation or network, or was not computed; it says which."""
 
 
 @result
@@ -97,7 +97,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
     >>> statistics(MLP(widths=(2, 8, 1), activation="erf"), [[1.0, 0.0], [0.0, 1.0]], only=("V",)).V.shape
     (2, 2, 2, 2, 2)
     """
-    net.refuse_positions("statistics")
+    net.refuse_positions("statistics", AbsentTensor)
     x = _check.array("x", x)
     if x.ndim not in (1, 2) or x.shape[-1] != net.inputs or not len(x):
         raise ValueError(
