@@ -107,8 +107,10 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_one_without_workers_too(clus
         training.regress(NET, x, y[:, :2], ridge=0.1, scheduler=address, timeout=0.5)
 
 
-def test_workers_of_this_machine_count_as_its_memory():
+def test_workers_of_this_machine_count_as_its_memory(monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(_spread, "UNIT", 2048)  # which SETUP changes
+    monkeypatch.setattr(_spread, "_MANY", 16)
     one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}, "host": "127.0.0.1"}
 
     class Client:
