@@ -7,7 +7,9 @@ taken away as control variates. A quadratic in 1/n is fitted, whose constant is 
 """
 
 import functools
+import json
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +29,7 @@ Y = np.array([[1.0, -0.5], [-1.0, 1.0]])
 WIDTHS = (16, 24, 32, 64)
 A, O = Y.shape
 END = Moment(np.inf)
+FILE = Path(__file__).parents[1] / "tests" / "training" / "streams.json"  # residual networks
 
 
 class Case(NamedTuple):
@@ -35,10 +38,16 @@ class Case(NamedTuple):
     activation: str
     hidden: int = 1
     moment: Moment = END
+    skip: float | None = None
 
-    def net(self, n: int) -> neft.MLP:
-        """The network of hidden width n."""
+    def net(self, n: int) -> neft.Network:
+        """The network of hidden width n, with residual blocks of one matrix if there is a skip."""
         # Initial outputs of small variance: what is resolved is the noise that they leave.
+        if self.skip is not None:
+            rates = {"C_b": 0.05, "lambda_b": 0.7, "lambda_W": 0.8}
+            block = neft.Residual(self.activation, neft.Dense(n, C_W=0.6, **rates), skip=self.skip)
+            ends = neft.Dense(n, C_W=1.0, **rates), neft.Dense(O, C_W=0.3, **rates)
+            return neft.Network(2, [ends[0], *[block] * (self.hidden - 1), self.activation, ends[1]])
         C_W = (*(1.0,) * self.hidden, 0.3)
         return neft.MLP((2, *(n,) * self.hidden, O), self.activation, C_b=0.05, C_W=C_W, lambda_b=0.7, lambda_W=0.8)
 
@@ -131,7 +140,7 @@ def _at_width(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _responses(net: neft.MLP, w: Any, v: jax.Array, Theta: jax.Array, key: jax.Array, index: jax.Array):
+def _responses(net: neft.Network, w: Any, v: jax.Array, Theta: jax.Array, key: jax.Array, index: jax.Array):
     """z(0) at the test input and Πz stacked, c₁ and c₂ there, each (draws, O), of every draw."""
     x, y = jnp.asarray(np.concatenate([X, XT])), jnp.asarray(Y)
     N = len(x)
@@ -187,6 +196,8 @@ CASES = (
     Case("tanh", 2),
     Case("tanh", 1, Moment(0.8)),
     Case("tanh", 1, Moment(np.inf, 6, 0.25)),
+    Case("tanh", 2, Moment(np.inf, 6, 0.1), skip=0.8),
+    Case("gelu", 2, Moment(np.inf, 6, 0.1), skip=1.0),
 )
 
 
@@ -203,7 +214,32 @@ def run(trained: int = 8192, cheap: int = 65536) -> list[Ratio]:
     return ratios
 
 
+def keep(case: Case, trained: int, cheap: int, found: tuple[Measured, Measured], command: str) -> None:
+    """Put what was measured into `tests/training/streams.json`, by what it was measured of."""
+    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    steps, eta = case.moment.steps, case.moment.eta
+    kept[f"{case.activation}, skip {case.skip:g}, {steps} steps of {eta:g}"] = {
+        "network": case.net(WIDTHS[0]).to_dict(),
+        "x_train": X.tolist(),
+        "y_train": Y.tolist(),
+        "x_test": XT.tolist(),
+        "steps": steps,
+        "learning_rate": eta,
+        "widths": WIDTHS,
+        "networks trained and followed": [trained, cheap],
+        "seed": 5,
+        "command": command,
+        "mean": [found[0].simulation.tolist(), found[0].stderr.tolist()],
+        "covariance": [found[1].simulation.tolist(), found[1].stderr.tolist()],
+    }
+    FILE.write_text(json.dumps(kept, indent=1) + "\n")
+
+
 if __name__ == "__main__":
     for chosen in sys.argv[3:]:
-        for measured in compare(CASES[int(chosen)], int(sys.argv[1]), int(sys.argv[2]), jax.random.key(5)):
-            print(CASES[int(chosen)], measured, measured.z, measured.resolved, flush=True)
+        numbers, case = [int(one) for one in sys.argv[1:3]], CASES[int(chosen)]
+        both = compare(case, *numbers, jax.random.key(5))
+        for measured in both:
+            print(case, measured, measured.z, measured.resolved, flush=True)
+        if case.skip is not None:
+            keep(case, *numbers, both, f"benchmarks/finite_width.py {numbers[0]} {numbers[1]} {chosen}")

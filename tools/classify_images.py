@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 import neft
 from neft import Conv, Dense, Flatten, GlobalAvgPool, Network, Residual
 
-RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)  # of the mean of the kernel's diagonal
+RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # of the mean of the kernel's diagonal
 FOLDS = 5
 BIASES = (0.0, 0.1)
 
@@ -42,10 +42,9 @@ def networks(side: int) -> dict[str, dict[str, Network]]:
         for count in (2, 4, 8):
             blocks = [Residual("relu", dense)] * count
             found["residual"][f"{count} blocks, C_b = {C_b}"] = Network(side**2, [dense, *blocks, "relu", end])
-    # With biases perceptrons and residual networks are no better, so convolutions, which take long, go without.
-    for depth, size in ((2, 3), (4, 3)):
-        blocks = relus(*[Conv(8, (size, size), C_W=2.0)] * depth)
-        name = f"{depth} layers of {size}×{size}, C_b = 0.0"
+    for depth, size, C_b in ((2, 3, 0.0), (2, 3, 0.1), (2, 5, 0.0), (4, 3, 0.0)):
+        blocks = relus(*[Conv(8, (size, size), C_W=2.0, C_b=C_b)] * depth)
+        name = f"{depth} layers of {size}×{size}, C_b = {C_b}"
         found["convolution"][name] = Network((side, side, 1), [*blocks, Flatten(), end])
     return found
 

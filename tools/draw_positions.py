@@ -65,7 +65,7 @@ def networks(n: int) -> dict[str, Network]:
         "attention, softmax": [dense, attention(), "relu", pool, end],
         "attention, linear": [dense, attention(weights="linear", C_K=0.3), "relu", pool, end],
         "attention, not tied": [dense, attention(weights="linear", tied=False, C_K=0.5), "relu", pool, end],
-        "attention, encoded keys": [dense, "relu", attention(**encoded), "relu", pool, end],
+        "attention, encoded keys": [dense, attention(encoding="sinusoidal"), "relu", pool, end],
         "attention, not tied, encoded": [
             dense,
             attention(weights="linear", tied=False, C_K=0.4, **encoded),

@@ -4,7 +4,8 @@
     .venv/bin/python tools/mutate_blocks.py --keep   writes tests/width/kept.json instead, the tensors as they are now
 
 The networks of `tests/width/kept.json` hold every term; those of `drawn.json` and `drawn_differentials.json` say that
-the tensors are right.
+the tensors are right. What several inputs go through is held to the recursions of one input, which share no code with
+it, at each of two inputs, and to its symmetries, as in `tests/width/test_streams.py`.
 """
 
 import ast
@@ -16,7 +17,16 @@ import jax
 import numpy as np
 
 from neft import Dense, LayerNorm, Network, Residual, RMSNorm
-from neft.width import _functionals, _norms, _one_matrix, _through_blocks, _two_matrices
+from neft.width import (
+    _functionals,
+    _halves,
+    _many_blocks,
+    _norms,
+    _one_matrix,
+    _past,
+    _through_blocks,
+    _two_matrices,
+)
 from neft.width._one_input import Tensors
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +42,13 @@ PLACES = {
     _one_matrix: ("next_stream", "through_two_matrices"),
     _functionals: ("parts", "slope"),
 }
+SEVERAL = {
+    _halves: (*(f"Slopes.{name}" for name in ("along", "mixed", "across", "moved", "turned", "through")), "_curved"),
+    _past: ("sources", "went", "taken", "own_parts", "_of_two", "_of_one", "_of_none"),
+    _many_blocks: ("_advanced", "_hatted", "_still", "_means"),
+}
+SYMMETRIES = {"V": "cdab", "A": "cdab", "D": "bacd", "F": "cdab", "B": "cdab", "T": "cdab", "U": "cdab", "R": "abdc"}
+CARRIES = ("np.einsum", *(f"self.{name}" for name in ("along", "across", "moved", "mixed", "turned")))
 SKIPPED = ("lost", "seen", "later", "power", "rho")  # what is estimated, or has its own tests
 
 
@@ -104,7 +121,7 @@ class Terms(ast.NodeTransformer):
         """Terms of what is linear in two arguments, and of tuples with names."""
         self.generic_visit(node)
         name = ast.unparse(node.func)
-        if name.endswith(".theta"):
+        if name.endswith("theta"):
             node.args = [self.term(one) for one in node.args]
         if name in ("Slopes", "Apart", "Functionals", "Y"):
             node.args = [self.whole(one) for one in node.args]
@@ -124,16 +141,26 @@ class Terms(ast.NodeTransformer):
             node.value = self.whole(node.value)
         return node
 
+    def visit_Return(self, node):
+        """What a function gives, where it is one term."""
+        self.generic_visit(node)
+        node.value = self.whole(node.value)
+        return node
+
     def whole(self, node):
         """Products, whose terms are not counted elsewhere."""
         product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult | ast.Div)
-        return self.term(node) if product else node
+        carried = isinstance(node, ast.Call) and ast.unparse(node.func) in CARRIES
+        return self.term(node) if product or carried else node
 
 
 def mutated(module, function, number):
     """The function with one term changed, what the term is, and how many there are."""
-    tree = ast.parse(Path(module.__file__).read_text())
-    (node,) = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
+    body = ast.parse(Path(module.__file__).read_text()).body
+    for name in function.split(".")[:-1]:
+        (body,) = [one.body for one in body if isinstance(one, ast.ClassDef) and one.name == name]
+    function = function.split(".")[-1]
+    (node,) = [one for one in body if isinstance(one, ast.FunctionDef) and one.name == function]
     terms = Terms(number)
     terms.visit(node)
     node.decorator_list = []
@@ -156,26 +183,83 @@ def main(names, keep):
         return 0
     kept = {name: entry["tensors"] for name, entry in json.loads(FILE.read_text()).items()}
     assert noticed(nets, kept) is None
+    survivors = [*tried(PLACES, names, lambda: noticed(nets, kept)), *tried(SEVERAL, names, of_two_inputs())]
+    print(f"{len(survivors)} survive: {survivors}")
+    return 1 if survivors else 0
+
+
+def tried(places, names, notice):
+    """The terms of these functions, or of all, that nothing notices."""
     survivors, count = [], 0
-    for module, functions in PLACES.items():
+    for module, functions in places.items():
         for function in (one for one in functions if one in names or not names):
-            total = mutated(module, function, None)[2]
-            for number in range(total):
+            for number in range(mutated(module, function, None)[2]):
                 changed, text, _ = mutated(module, function, number)
-                originals = []
-                for other in (*PLACES, _through_blocks):
-                    if hasattr(other, function):
-                        originals.append((other, getattr(other, function)))
-                        setattr(other, function, changed)
-                found = noticed(nets, kept)
-                for other, original in originals:
-                    setattr(other, function, original)
+                *inside, own = function.split(".")
+                holders = [getattr(module, inside[0])] if inside else [*places, _through_blocks]
+                originals = [(one, getattr(one, own)) for one in holders if hasattr(one, own)]
+                for one, _ in originals:
+                    setattr(one, own, changed)
+                found = notice()
+                for one, original in originals:
+                    setattr(one, own, original)
                 count += 1
                 print(f"{module.__name__.split('.')[-1]}.{function}: {text}: {found or 'SURVIVES'}", flush=True)
                 if found is None:
-                    survivors.append(text)
-    print(f"{count} mutants, {len(survivors)} survive: {survivors}")
-    return 1 if survivors else 0
+                    survivors.append(f"{function}: {text}")
+    print(f"{count} mutants")
+    return survivors
+
+
+def of_two_inputs():
+    """What two inputs say of a mutant: the first tensor that is not that of one input, or has not its symmetry."""
+    # Averages depend on K alone, which no mutant changes.
+    _many_blocks.averages, _past.almost_everywhere = (
+        remembered(_many_blocks.averages),
+        remembered(_past.almost_everywhere),
+    )
+    x = np.array([X, [0.7, 0.4, 1.2]])
+    first, last = Dense(8, **HYPER[0]), Dense(2, **HYPER[3])
+    blocks = [Dense(16, **HYPER[1]), "tanh", first, single("tanh", -0.9), double("tanh", 0.8), single("tanh", 0.9)]
+    net = Network(3, [*blocks, "tanh", last])
+    with jax.enable_x64(True):
+        alone = [_through_blocks.through_blocks(net, one)[1] for one in x]
+
+    def notice():
+        with jax.enable_x64(True):
+            try:
+                layers = _many_blocks.through_many(net, x, frozenset(Tensors._fields), rtol=1e-7)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+        for name in Tensors._fields:
+            for l, layer in enumerate(layers):
+                value = np.asarray(getattr(layer, name))
+                size = 1e-6 * max(np.abs(value).max(), 1e-3)
+                for i in (0, 1):
+                    if not abs(value[(i,) * value.ndim] - float(getattr(alone[i][l], name))) < size:
+                        return f"{name} of layer {l + 1} is not that of one input"
+                if (
+                    name in SYMMETRIES
+                    and not np.abs(np.einsum(f"abcd->{SYMMETRIES[name]}", value) - value).max() < size
+                ):
+                    return f"{name} of layer {l + 1} is not symmetric"
+        return None
+
+    assert notice() is None
+    return notice
+
+
+def remembered(function):
+    """The function, with what it found before."""
+    known = {}
+
+    def run(*args, **options):
+        key = tuple(one.tobytes() if isinstance(one, np.ndarray) else str(one) for one in args)
+        if key not in known:
+            known[key] = function(*args, **options)
+        return known[key]
+
+    return run
 
 
 def noticed(nets, kept):

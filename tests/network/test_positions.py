@@ -141,9 +141,16 @@ def test_attention_is_made_again_from_records_and_files(tmp_path):
 
 def test_what_is_known_of_vectors_only_names_attention():
     net = Network((5, 3), [Attention(2, 8), "relu", GlobalAvgPool(), Dense(2)])
-    for ask in (neft.width.statistics, lambda net, x: neft.width.check(net, x[0])):
-        with pytest.raises(ValueError, match=r"positions for Attention, but .* known for vectors only"):
+    tensors = neft.width.statistics, lambda net, x: neft.width.output_tensors(net, x, ["V"])
+    for ask in (*tensors, lambda net, x: neft.width.check(net, x[0])):
+        # The same error as for tensors of vectors that do not exist.
+        with pytest.raises(neft.width.AbsentTensor, match=r"positions for Attention, but .* known for vectors only"):
             ask(net, np.ones((1, 15)))
+    for ask in (neft.width.critical, neft.width.phase, neft.width.asymptotics, neft.width.depth_flow):
+        with pytest.raises(ValueError, match=r"positions for Attention, but .* known for vectors only"):
+            ask(net)
+    with pytest.raises(ValueError, match=r"block 'Residual\(relu, Conv.* stands on positions, but .* for vectors only"):
+        neft.width.critical(Residual("relu", Conv(8, (3, 3))))
 
 
 REFUSED = [

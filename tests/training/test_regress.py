@@ -10,7 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training, width
-from neft.training import _budget, _conjugate, _direct, _kept, _panels, _pivots, _solver, _spectrum, _tiles
+from neft.training import _budget, _conjugate, _direct, _kept, _panels, _pivots, _solver, _spectrum, _tiles, _where
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3, lambda_b=0.4, lambda_W=0.9)
 RNG = np.random.default_rng(0)
@@ -28,13 +28,18 @@ def positive(count, seed=1):
     return (m @ m.T + count * np.eye(count)) / count
 
 
-def test_panels_are_the_columns_of_the_cholesky_factor(small_tiles):
+class Given(_tiles.Tiles):
+    """Tiles of a matrix that stands where the inputs do."""
+
+    def tile(self, rows, columns, dtype):
+        return self.x[rows, columns].astype(dtype)
+
+
+@pytest.mark.parametrize("where", [_where.Panels, _where.InFiles])
+@pytest.mark.parametrize("group", [1, 3])
+def test_panels_are_the_columns_of_the_cholesky_factor(small_tiles, where, group):
     A = positive(53)
-    panels = []
-    for cut in _tiles.cuts(53):
-        panel = np.ascontiguousarray(A[cut.start :, cut], np.float32)
-        _panels.factorize(panel, [before[-len(panel) :] for before in panels], cut.start)
-        panels.append(panel)
+    panels = _direct.factor(Given(NET, A, "ntk"), where(53), group)
     L = np.zeros((53, 53))
     for cut, panel in zip(_tiles.cuts(53), panels):
         L[cut.start :, cut] = panel
@@ -47,11 +52,8 @@ def test_panels_are_the_columns_of_the_cholesky_factor(small_tiles):
 def test_a_matrix_without_a_factor_names_the_row(small_tiles):
     A = positive(40)
     A[35, 35] = -1
-    panels = []
     with pytest.raises(_panels.NotPositive) as caught:
-        for cut in _tiles.cuts(40):
-            panels.append(np.ascontiguousarray(A[cut.start :, cut], np.float32))
-            _panels.factorize(panels[-1], [before[-len(panels[-1]) :] for before in panels[:-1]], cut.start)
+        _direct.factor(Given(NET, A, "ntk"), _where.Panels(40))
     assert caught.value.row == 35
 
 
@@ -74,7 +76,7 @@ def test_tiles_make_the_kernel_and_its_products(small_tiles):
         np.testing.assert_allclose(_tiles.Matrix(tiles, _tiles.keep(tiles, np.float64))(v), whole @ v, rtol=1e-11)
         assert all(entries.base is None for entries in _tiles.keep(tiles, np.float64).values())
         np.testing.assert_allclose(tiles.diagonal(), np.diag(whole) - 0.3, rtol=1e-12)
-    panels = _direct.factor(tiles)
+    panels = _direct.factor(tiles, _where.Panels(60))
     np.testing.assert_allclose(_panels.solve(panels, whole @ v), v, atol=1e-3)
 
 
@@ -96,11 +98,12 @@ def test_pivoted_columns_and_the_rest_of_the_diagonal_make_the_preconditioner(sm
 def test_little_memory_takes_conjugate_gradients(small_tiles, monkeypatch):
     monkeypatch.setattr(_budget, "_RANKS", (8,))
     monkeypatch.setattr(_pivots, "BLOCK", 8)
+    monkeypatch.setattr(_budget, "_GROUPS", ())
     whole = {plan.way: plan for plan in _budget.plans(10**6, 2, lambda rank: 100.0, _budget.Rates()) if not plan.keeps}
     assert whole["direct"].bytes > 100 * whole["conjugate gradients"].bytes
     monkeypatch.setattr(_budget, "direct", lambda *args, **kwargs: whole["direct"])
     fit = training.regress(NET, X, Y, ridge=0.05, residual=1e-9)
-    assert fit.way == "conjugate gradients, preconditioner of rank 8"
+    assert fit.way == "conjugate gradients, preconditioner of rank 8, tiles kept"
     other = training.regress(NET, X, Y, ridge=0.05, kernel="ntk", residual=1e-9)
     A = np.linalg.solve(width.kernel(NET, X).Theta + 0.05 * np.eye(60), Y)
     np.testing.assert_allclose(fit.coefficients, A, atol=1e-6)
@@ -130,6 +133,34 @@ def test_the_cost_model_counts_what_is_held():
     entries = _budget.direct(60_000, 10, keeps=False, rates=_budget.Rates(0, 1e-8, 1e-7, 0)).seconds
     np.testing.assert_allclose(entries, 1.8e9 * (1e-8 + 2e-7), rtol=0.01)
     assert _budget.direct(9, 1, keeps=True, residual=1e-9).products == 3
+
+
+def test_the_cost_model_counts_what_a_file_is_read_and_written():
+    free = _budget.Rates(0, 0, 0, 0, 0, 0)
+    start = _budget.in_file(60_000, 10, 3, rates=free).seconds
+    lines = [(cut.start, cut.stop - cut.start) for cut in _tiles.cuts(60_000)]
+    read = 2 * 2 * _panels.panel_bytes(60_000)  # two products, down and up
+    for k, (row, _) in enumerate(lines[::3]):
+        read += 4 * sum((60_000 - row) * columns for _, columns in lines[: 3 * k])
+    found = _budget.in_file(60_000, 10, 3, rates=free._replace(read=1.0)).seconds - start
+    np.testing.assert_allclose(found, read, rtol=0.02)
+    written = _budget.in_file(60_000, 10, 3, rates=free._replace(written=1.0)).seconds - start
+    np.testing.assert_allclose(written, _panels.panel_bytes(60_000))
+
+
+def test_a_factor_that_memory_does_not_hold_goes_to_a_file_if_the_disk_holds_it():
+    ways = _budget.plans(60_000, 10, lambda rank: 100.0, _budget.Rates())
+    fits = [plan for plan in ways if plan.bytes < 2**31 - 8e8]
+    assert str(fits[0]) == "direct, factor in a file" and fits[0].seconds < 0.2 * fits[-1].seconds
+    assert fits[0].group > 1 and fits[0].seconds == min(plan.seconds for plan in fits)
+    few = _budget.plans(60_000, 10, lambda rank: 100.0, _budget.Rates(), longest=60.0)
+    assert max(plan.group for plan in few) == 4  # 2·60000²/4 operations and 60000 entries for each of 4096 columns
+    ways = _budget.plans(60_000, 10, lambda rank: 100.0, _budget.Rates(), disk=7e9)
+    assert not any(plan.group for plan in ways)
+    # What fits to the last percent only is not tried.
+    half = next(plan for plan in few if not plan.group and not plan.rank and not plan.keeps)
+    assert _budget.fitting(few, 60_000, 1.02 * (half.bytes + _budget.resident())).group == 4
+    assert _budget.fitting(few, 60_000, 1.1 * (half.bytes + _budget.resident())) == half
 
 
 @pytest.mark.slow
@@ -184,7 +215,7 @@ def test_it_agrees_with_predict_and_nngp():
 
 def test_a_fit_says_how_it_was_made_and_comes_back_from_a_file(tmp_path):
     fit = training.regress(NET, X, Y, ridge=0.1, residual=1e-11)
-    assert fit.way == "direct" and fit.cost["products"] >= 1 and fit.cost["bytes expected"] > 0
+    assert fit.way == "direct, tiles kept" and fit.cost["products"] >= 1 and fit.cost["bytes expected"] > 0
     assert "residual" in repr(fit) and fit.made.tolerances == {"residual": 1e-11}
     fit.save(tmp_path / "fit.npz")
     again = neft.load(tmp_path / "fit.npz")
@@ -252,31 +283,33 @@ def stop_after(monkeypatch, owner, name, calls):
     return lambda: monkeypatch.setattr(owner, name, real)
 
 
-@pytest.mark.parametrize("way", ["direct", pytest.param("conjugate gradients", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "way", ["direct", "direct, factor in a file", pytest.param("conjugate gradients", marks=pytest.mark.slow)]
+)
 def test_the_same_call_goes_on_where_it_was_stopped(small_tiles, monkeypatch, tmp_path, way):
-    monkeypatch.setattr(_solver, "EVERY", 0.0)
+    for module in (_solver, _direct):
+        monkeypatch.setattr(module, "EVERY", 0.0)
     monkeypatch.setattr(_pivots, "BLOCK", 4)
-    if way != "direct":
-        monkeypatch.setattr(_budget, "_RANKS", (8,))
-        monkeypatch.setattr(_budget, "direct", lambda *a, **k: _budget.Plan("direct", 0, False, 3, 1e20, 1e20))
-    else:
-        monkeypatch.setattr(_budget, "_RANKS", ())
-        direct = _budget.direct
-        monkeypatch.setattr(_budget, "direct", lambda *a, keeps, **k: direct(*a, keeps=False, **k))
+    direct, in_file = _budget.direct, _budget.in_file
+    monkeypatch.setattr(_budget, "_RANKS", (8,) if way == "conjugate gradients" else ())
+    monkeypatch.setattr(_budget, "_GROUPS", (2,) if way.endswith("file") else ())
+    slow = {"bytes": 1e20, "seconds": 1e20} if way != "direct" else {}
+    monkeypatch.setattr(_budget, "direct", lambda *a, keeps, **k: direct(*a, keeps=False, **k)._replace(**slow))
+    monkeypatch.setattr(_budget, "in_file", lambda *a, **k: in_file(*a, **k)._replace(seconds=1.0))
     monkeypatch.setattr(_budget, "panel_bytes", lambda count: 10**4)
     call = lambda folder: training.regress(NET, X, Y, ridge=0.1, residual=1e-9, folder=folder)  # noqa: E731
     saved, save = [], _kept.Folder.save
     monkeypatch.setattr(_kept.Folder, "save", lambda *args, **kwargs: (saved.append(1), save(*args, **kwargs))[1])
     whole = call(tmp_path / "whole")
     monkeypatch.setattr(_kept.Folder, "save", save)
-    assert whole.way.startswith(way) and len(saved) >= 12
+    assert whole.way.startswith(way) and len(saved) >= 12 and whole.way.endswith("file") == way.endswith("file")
     # Stopped within the factor, then within a product, and again in one; how many products it takes is rounding's.
     for calls in (len(saved) // 6, len(saved) // 3, len(saved) // 6):
         again = stop_after(monkeypatch, _kept.Folder, "save", calls)
         with pytest.raises(Stopped):
             call(tmp_path / "part")
         again()
-    done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("[pc]*-0000?.npz")}
+    done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("[pc]*-0000?.np[yz]")}
     fit = call(tmp_path / "part")
     np.testing.assert_array_equal(fit.coefficients, whole.coefficients)
     assert fit.cost["products"] == whole.cost["products"] and len(done) >= 2
@@ -288,9 +321,9 @@ def test_a_folder_belongs_to_one_regression_and_says_what_is_wrong_with_it(tmp_p
     fit = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
     with one_sentence("folder is", "another ridge"):
         training.regress(NET, X[:20], Y[:20], ridge=0.2, folder=tmp_path / "one")
-    panel = tmp_path / "one" / "panel-00000.npz"
+    panel = tmp_path / "one" / "panel-00000.npy"
     panel.write_bytes(panel.read_bytes()[:-1] + b"x")
-    with one_sentence("panel-00000.npz", "is damaged"):
+    with one_sentence("panel-00000.npy", "is damaged"):
         training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
     panel.unlink()
     again = training.regress(NET, X[:20], Y[:20], ridge=0.1, folder=tmp_path / "one")
@@ -325,11 +358,20 @@ def test_a_disk_that_fills_up_is_one_sentence_and_the_same_call_goes_on(small_ti
     monkeypatch.setattr(os, "fsync", full)
     with one_sentence("cannot write", "No space left on device"):
         training.regress(NET, X, Y, ridge=0.1, folder=tmp_path / "one")
-    kept = len(list((tmp_path / "one").glob("*.npz")))
+    kept = len(list((tmp_path / "one").glob("*.np[yz]")))
     monkeypatch.setattr(os, "fsync", real)
     fit = training.regress(NET, X, Y, ridge=0.1, folder=tmp_path / "one")
     assert kept >= 1 and not list((tmp_path / "one").glob("*.part"))
     np.testing.assert_array_equal(fit.coefficients, training.regress(NET, X, Y, ridge=0.1).coefficients)
+
+
+def test_a_temporary_file_that_the_disk_cannot_hold_is_one_sentence(monkeypatch):
+    def full(handle, start, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with one_sentence("a temporary file of", "No space left on device", "give a folder"):
+        _where.InFiles(1000)
 
 
 def test_bad_input_gets_a_sentence():
@@ -347,6 +389,9 @@ def test_bad_input_gets_a_sentence():
         training.regress(NET, X, Y, memory="8 potatoes")
     with one_sentence("memory is '3MB'", "60 points take", "give memory="):
         training.regress(NET, X, Y, memory="3MB")
+    images = neft.Network((2, 2, 1), [neft.Conv(4, (2, 2)), "relu", neft.Flatten(), neft.Dense(2)])
+    with one_sentence("net is", "positions for Conv", "`predict`"):
+        training.regress(images, X[:, :1, None, None] * np.ones((2, 2, 1)), Y)
     with one_sentence("x_new has shape (7, 2)"):
         training.regress(NET, X, Y).predict(NEW[:, :2])
 

@@ -12,6 +12,7 @@ import pytest
 from helpers import one_sentence
 
 from neft import MLP, training
+from neft.training import _spread, _tiles
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3)
 BIN = Path(sys.executable).parent
@@ -104,6 +105,24 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_one_without_workers_too(clus
     scheduler.wait()
     with one_sentence("no scheduler answers"):
         training.regress(NET, x, y[:, :2], ridge=0.1, scheduler=address, timeout=0.5)
+
+
+def test_workers_of_this_machine_count_as_its_memory():
+    pytest.importorskip("distributed")
+    one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}}
+
+    class Client:
+        def scheduler_info(self, n_workers):
+            return {"workers": {"a": one, "b": one, "c": one | {"nthreads": 2}}}
+
+        def run(self, function):
+            return {"a": function(), "b": "elsewhere", "c": "elsewhere"}
+
+    spread = _spread.Spread(Client(), _tiles.Tiles(NET, np.ones((10_000, 3)), "ntk"))
+    alone = spread.here(keeps=False)
+    assert spread.threads == 4 and spread.fits and 1e9 < alone < 1.5e9
+    whole = 8 * sum((rows.stop - rows.start) * (columns.stop - columns.start) for rows, columns in spread.places)
+    np.testing.assert_allclose(spread.here(keeps=True) - alone, whole / 4, rtol=0.05)
 
 
 def test_tls_without_a_scheduler_is_one_sentence():

@@ -12,7 +12,7 @@ from scipy import integrate, special
 
 from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.gaussian import AccuracyWarning
-from neft.width import AbsentTensor, statistics
+from neft.width import AbsentTensor, _through_blocks, statistics
 from neft.width._functionals import squares
 
 X = np.array([1.0, -0.5, 0.8])
@@ -193,3 +193,16 @@ def test_what_streams_do_not_know_is_named():
 def test_terms_that_are_left_out_are_warned_of():
     with pytest.warns(AccuracyWarning, match="Hermite expansion of a residual stream"):
         statistics(Network(3, [Dense(8), *[one("hard_tanh", skip=1.0)] * 20, Dense(2)]), X)
+
+
+@pytest.mark.slow
+def test_other_hyperparameters_of_a_stream_take_the_program_there_is():
+    def at(change):
+        block = Residual("tanh", Dense(8, C_W=0.4 + change, lambda_W=0.7 + change), skip=0.8 - change)
+        return Network(3, [Dense(8, C_b=change), *[block] * 4, "tanh", Dense(2, C_W=1 + change)])
+
+    first = statistics(at(0.0), X)
+    programs = _through_blocks._loop._cache_size()
+    for change in (0.1, 0.2):
+        assert statistics(at(change), X).V[-1] != first.V[-1]
+    assert _through_blocks._loop._cache_size() == programs

@@ -88,7 +88,7 @@ def estimate(
     the means have their linear noise removed. Memory is bounded whatever the number of draws, and draw i
     depends on (key, i) alone. What does not exist for an activation with kinks is left out (docs/theory/width, section
     Kinks), and what autodiff does not see, the deltas of P and Q or of R, is integrated. A network that is no
-    multilayer perceptron is estimated from its preactivations and Jacobians, with more noise, and without P to U.
+    multilayer perceptron is estimated from its preactivations and their NTK, with more noise, and without P to U.
 
     Args:
         net: the specification.

@@ -1,4 +1,4 @@
-"""Estimates of tensors for any network, from its preactivations and Jacobians alone.
+"""Estimates of tensors for any network, from its preactivations and their NTK alone.
 
 Neurons of a stage are exchangeable, so averages over pairs of different ones stand for those of two neurons. Nothing
 else is known of the network: this is slower and noisier than what dense chains have, and says nothing of P to U.
@@ -15,6 +15,7 @@ from jaxtyping import Array
 from .._blocks import block_size, blocks
 from .._precision import float64
 from ..network import Dense, Network
+from ._tangents import tangents
 
 NAMES = ("K", "Theta", "V", "A", "B", "D", "F")
 _GROUPS = 32  # of draws, of which one after the other is left out
@@ -30,7 +31,9 @@ def general(net: Network, x: np.ndarray, draws: int, key: Array, dtype: np.dtype
     net = _with_more_outputs(net)
     N, groups = len(x), min(_GROUPS, draws)
     size = int(np.ceil(draws / groups))
-    per_draw = dtype.itemsize * (3 * N * max(net.widths) * net.parameter_count() + 8 * N**4 * net.depth)
+    # Of one draw: weights, and a few NTKs between the widest places.
+    most = max(net.inputs, *net.hidden_widths(), net.widths[-1])
+    per_draw = dtype.itemsize * (2 * net.parameter_count() + 6 * (N * most) ** 2 + 8 * N**4 * net.depth)
     together = block_size(per_draw, 64)
     found = []
     for part in blocks(draws, size, label="draws"):
@@ -77,15 +80,9 @@ def _group(net: Network, x: Array, key: Array, index: Array, mask: Array, togeth
 
 
 def _observed(net: Network, params: Any, x: Array) -> list[dict[str, Array]]:
-    rates = jax.tree.leaves(net.rates())
-    stages = net.preactivations(params, x)
     found = []
-    for l, z in enumerate(stages):
-        N, n = z.shape
-        jacobian = jax.jacrev(lambda p, l=l: net.preactivations(p, x)[l].ravel())(params)
-        leaves = [leaf.reshape(N * n, -1) for leaf in jax.tree.leaves(jacobian)]
-        H = sum(rate * leaf @ leaf.T for rate, leaf in zip(rates, leaves, strict=True))
-        H = jnp.asarray(H).reshape(N, n, N, n)
+    for z, H in tangents(net, params, x):
+        n = z.shape[1]
         own = jnp.einsum("aibi->iab", H)
         square = jnp.einsum("ai,bi->iab", z, z)
         pairs = {"zz": _different(square, square), "HH": _different(own, own), "zH": _different(square, own)}

@@ -38,9 +38,12 @@ def blocks_of(given: Iterable[Any]) -> tuple[Block, ...]:
 
 def shapes(blocks: Sequence[Block], shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The shapes of one input before each block and after the last: (n,), or (H, W, n) where there are positions."""
-    found = [shape]
+    found, seen = [shape], {}
     for block in blocks:
-        found.append(_shape_of(jax.tree.structure(block), found[-1]))
+        # A deep network is made of few objects.
+        if id(block) not in seen:
+            seen[id(block)] = jax.tree.structure(block)
+        found.append(_shape_of(seen[id(block)], found[-1]))
     return tuple(found)
 
 

@@ -38,8 +38,9 @@ class Unweighted(Block):
 class Flatten(Unweighted):
     """All entries of all positions as one vector, (N, H, W, C) to (N, H·W·C) (docs/theory/positions, eq. 3).
 
-    A network that ends in it has kernels of equal positions only. A dense block or a norm follows it; an activation
-    does not, since variances differ between positions.
+    A network that ends in it has kernels of equal positions only. In kernels the channels before it are infinite, and
+    positions are as many as there are. A dense block or a norm follows it; an activation does not, since variances
+    differ between positions.
 
     >>> Flatten()
     Flatten()

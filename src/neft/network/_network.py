@@ -1,5 +1,6 @@
 """A network: blocks one after the other, with `init` and `apply`."""
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,11 +97,11 @@ class Network(eqx.Module):
         nodes = jax.tree.leaves(self.blocks, is_leaf=lambda node: isinstance(node, Block) and node.mixes)
         return any(isinstance(node, Block) for node in nodes)
 
-    def refuse_positions(self, what: str) -> None:
+    def refuse_positions(self, what: str, error: type[ValueError] = ValueError) -> None:
         """For what is known of vectors only; the first block that needs positions is named."""
         if self.positions:
             block = next((block for block in self.blocks if block.dimensions), self.blocks[0])
-            raise ValueError(
+            raise error(
                 f"net is {_check.brief(self)}, whose inputs have positions for {type(block).__name__}, but {what} are "
                 "known for vectors only."
             )
@@ -300,7 +301,11 @@ class Network(eqx.Module):
     def to_dict(self) -> dict[str, Any]:
         """The specification as JSON can hold it."""
         inputs = list(self.input_shape) if self.positions else self.inputs
-        return {"type": "Network", "inputs": inputs, "blocks": [block.to_dict() for block in self.blocks]}
+        # The same object says the same, and a deep network is made of few. Its class is asked, because Equinox walks
+        # through a whole block to hand out one of its methods.
+        seen = {id(block): block for block in self.blocks}
+        said = {one: type(block).to_dict(block) for one, block in seen.items()}
+        return {"type": "Network", "inputs": inputs, "blocks": [copy.deepcopy(said[id(b)]) for b in self.blocks]}
 
     @classmethod
     @public

@@ -17,6 +17,8 @@ from ._windows import Window, sizes
 class AvgPool(Unweighted):
     """Means over windows of positions, which stay inside, in one or two dimensions (docs/theory/positions, eq. 4).
 
+    In kernels the channels before it are infinite, and positions are as many as there are.
+
     Args:
         shape: the window's size, one number for sequences and two for images.
         strides: how far windows move, their own size by default.
@@ -72,7 +74,7 @@ class GlobalAvgPool(Unweighted):
     """The mean over all positions, (N, H, W, C) to (N, C) (docs/theory/positions, eq. 4).
 
     A network with it has kernels of all pairs of positions, which take time and memory as (H·W)² where `Flatten` takes
-    H·W.
+    H·W. In kernels the channels before it are infinite, and positions are as many as there are.
 
     >>> GlobalAvgPool()
     GlobalAvgPool()

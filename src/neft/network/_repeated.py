@@ -34,6 +34,7 @@ def repeated(given: Any, dense: int | None = None) -> tuple[Block, ...]:
     (Nonlinearity('relu'), Dense(8, C_b=0, C_W=1, lambda_b=1, lambda_W=1))
     """
     if isinstance(given, Network):
+        given.refuse_positions("steps that repeat and their critical points")
         step = _found(given, dense)
     else:
         step = blocks_of((given,) if isinstance(given, Block) else given)
@@ -53,6 +54,12 @@ def only_activation(step: Sequence[Block]) -> Activation | None:
 
 
 def _refuse_what_does_not_repeat(step: Sequence[Block]) -> None:
+    for block in step:
+        if block.dimensions:
+            raise ValueError(
+                f"block {_check.brief(_word(block))} stands on positions, but steps that repeat and their critical "
+                "points are known for vectors only."
+            )
     # As when a network is made: the step of the kernels says so itself, and numbers do not matter.
     kinds = []
 

@@ -2,6 +2,7 @@
 
 from ._branches import branched as branched
 from ._branches import with_branches as with_branches
+from ._chain import holds as holds
 from ._chain import passed as passed
 from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain

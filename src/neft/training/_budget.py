@@ -27,11 +27,17 @@ _VECTORS = 10
 _DIGITS = 3
 """Digits that each product with the matrix wins in refinement, where float32 serves well."""
 
+_MARGIN = 0.03
+"""Part of the memory that is left for what the model does not know of, such as gaps between what is held."""
+
 _START = 1.5
 """Seconds until programs are compiled and speeds measured."""
 
 _RANKS = (256, 512, 1024, 2048, 4096, 8192)
 """Ranks of the preconditioner that are considered."""
+
+_GROUPS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Panels of a factor in a file that are made together, of those that are considered."""
 
 
 class Plan(NamedTuple):
@@ -39,6 +45,7 @@ class Plan(NamedTuple):
 
     `rank` is the preconditioner's, 0 for the factor itself; `keeps` says that the tiles stay in memory in float64.
     `bytes` are those of the peak beyond what the process holds at the start, `seconds` those of all cores at work.
+    A factor in a file is made by `group` panels; 0 stands for one in memory.
     """
 
     way: str
@@ -47,25 +54,35 @@ class Plan(NamedTuple):
     products: int
     bytes: float
     seconds: float
+    group: int = 0
 
     def on_disk(self, count: int, outputs: int) -> float:
         """Bytes that a folder comes to."""
-        solved = 5 * 8 * count * outputs
-        return 2 * solved + (
-            4 * count * self.rank + 8 * count * (self.rank // BLOCK + 1) if self.rank else panel_bytes(count)
-        )
+        # What changes is there twice for a moment: the old until the new is whole.
+        twice = 5 * 8 * count * outputs
+        if self.rank:
+            return 2 * twice + 4 * count * self.rank + 8 * count * (self.rank // BLOCK + 1)
+        return 2 * (twice + _panel(count) * max(1, self.group)) + panel_bytes(count)
 
     def __str__(self) -> str:
-        return f"{self.way}, preconditioner of rank {self.rank}" if self.rank else self.way
+        words = [self.way]
+        words += [f"preconditioner of rank {self.rank}"] if self.rank else []
+        words += ["tiles kept"] if self.keeps else []
+        return ", ".join(words + (["factor in a file"] if self.group else []))
 
 
 class Rates(NamedTuple):
-    """Seconds of all cores together for a multiplication or addition in float32, an entry of a kernel, a byte read."""
+    """Seconds of all cores together for an operation in float32, an entry of a kernel, a byte of memory in a product.
+
+    `read` and `written` are those of a byte of a file.
+    """
 
     flop: float = 6e-12
     entry32: float = 4e-8
     entry64: float = 6e-8
     byte: float = 1e-10
+    read: float = 1e-9
+    written: float = 5e-9
 
 
 def parsed(memory: Any) -> float:
@@ -112,6 +129,27 @@ def direct(count: int, outputs: int, *, keeps: bool, rates: Rates = Rates(), res
     return Plan("direct", 0, keeps, products, needed, seconds)
 
 
+def in_file(count: int, outputs: int, group: int, *, rates: Rates = Rates(), residual: float = 1e-6) -> Plan:  # noqa: B008
+    """The factor in a file, of which so many panels, and one more to read another into, are in memory."""
+    found, half = direct(count, outputs, keeps=False, rates=rates, residual=residual), panel_bytes(count)
+    # Each group of panels reads all that come before it, and the factor as an inverse all of them down and up.
+    read = 4 * count**3 / (6 * group * min(TILE, count)) + found.products * 2 * half
+    return found._replace(
+        bytes=around(count, outputs) + (group + 1) * _panel(count),
+        seconds=found.seconds + read * rates.read + half * rates.written,
+        group=group,
+    )
+
+
+def _together(count: int, group: int, rates: Rates) -> float:
+    # Seconds of panels in the middle, which have the most to do.
+    return group * min(TILE, count) * count * (count / 2 * rates.flop + rates.entry32)
+
+
+def _panel(count: int) -> float:
+    return 4.0 * count * min(TILE, count)
+
+
 def conjugate(
     count: int,
     outputs: int,
@@ -134,11 +172,27 @@ def conjugate(
 
 
 def plans(
-    count: int, outputs: int, iterations: Callable[[int], float], rates: Rates, residual: float = 1e-6
+    count: int,
+    outputs: int,
+    iterations: Callable[[int], float],
+    rates: Rates,
+    residual: float = 1e-6,
+    *,
+    disk: float = np.inf,
+    longest: float = np.inf,
 ) -> list[Plan]:
-    """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves."""
+    """All ways, the fastest first; `iterations` says how many a preconditioner of some rank leaves.
+
+    `disk` are the bytes that a file may take, `longest` the seconds that panels made together may take.
+    """
     ranks = [rank for rank in _RANKS if rank <= count // 4]
     found = [direct(count, outputs, keeps=keeps, rates=rates, residual=residual) for keeps in (True, False)]
+    if panel_bytes(count) < disk:
+        found += [
+            in_file(count, outputs, group, rates=rates, residual=residual)
+            for group in _GROUPS
+            if group == 1 or _together(count, group, rates) <= longest
+        ]
     found += [
         conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)
         for rank in ranks
@@ -167,9 +221,9 @@ def fitting(found: list[Plan], count: int, memory: Any) -> Plan:
     """The fastest of these ways that fits the memory; a sentence where none does."""
     budget, now = parsed(memory), resident()
     for plan in found:
-        if now + plan.bytes <= budget:
+        if now + plan.bytes <= (1 - _MARGIN) * budget:
             return plan
-    least = now + min(plan.bytes for plan in found)
+    least = (now + min(plan.bytes for plan in found)) / (1 - _MARGIN)
     raise ValueError(
         f"memory is {_check.brief(memory)}, but {count} points take at least {in_words(least)}, of which this process "
         f"holds {in_words(now)} already: give memory='{np.ceil(least / 1e8) / 10:g}GB'."

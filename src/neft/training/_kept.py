@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ import numpy as np
 from .. import _check
 from .._files import writing
 from ._budget import in_words
+
+EVERY = 60.0
+"""Seconds after which what is under way is kept."""
 
 _NOTE, _RESERVED = "regression.json", "reserved"
 
@@ -72,27 +76,49 @@ class Folder:
 
     def save(self, name: str, **arrays: Any) -> None:
         """Keep arrays under a name, whole or not at all."""
-        self._release(sum(values.nbytes for values in arrays.values()))
+        size = sum(values.nbytes for values in arrays.values())
+        self._save(name, "npz", size, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+    def save_array(self, name: str, array: np.ndarray) -> None:
+        """The same with one array, whose entries are the end of its file."""
+        self._save(name, "npy", array.nbytes, lambda file: np.save(file, array))
+
+    def _save(self, name: str, kind: str, size: int, write: Callable[[Any], None]) -> None:
+        self._release(size)
         # What is there already stays until the note names its successor.
         before = self.files.get(name)
-        file = f"{name}.npz" if before is None or before[0] != f"{name}.npz" else f"{name}-again.npz"
+        file = f"{name}.{kind}" if before is None or before[0] != f"{name}.{kind}" else f"{name}-again.{kind}"
         with writing(self.path / file, binary=True) as target:
-            np.savez(target, **arrays)  # type: ignore[arg-type]
+            write(target)
         self.files[name] = (file, _checksum(self.path / file))
         self._write_note()
         if before is not None:
             (self.path / before[0]).unlink(missing_ok=True)
 
     def load(self, name: str) -> dict[str, np.ndarray] | None:
-        """The arrays that were kept under a name; None if they were not, or their file was removed."""
-        file, checksum = self.files.get(name, ("", ""))
-        path = self.path / file
-        if not file or not path.exists():
+        """What was kept under a name, one array alone as "array"; None if nothing was, or its file is gone.
+
+        What is damaged is said.
+        """
+        if not self.whole(name):
             return None
-        if _checksum(path) != checksum:
-            raise ValueError(f"{str(path)!r} is damaged: remove it, and the same call computes it again.")
-        with np.load(path, allow_pickle=False) as archive:
+        found = np.load(self.where(name), allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {"array": found}
+        with found as archive:
             return {key: archive[key] for key in archive.files}
+
+    def whole(self, name: str) -> bool:
+        """Whether there is a file for a name, with the right checksum; a sentence where that is wrong."""
+        if name not in self.files or not self.where(name).exists():
+            return False
+        if _checksum(self.where(name)) != self.files[name][1]:
+            raise ValueError(f"{str(self.where(name))!r} is damaged: remove it, and the same call computes it again.")
+        return True
+
+    def where(self, name: str) -> Path:
+        """The file that holds what was kept under a name."""
+        return self.path / self.files[name][0]
 
     def drop(self, start: str) -> None:
         """Let go what was kept under names that begin like this."""
@@ -132,9 +158,21 @@ class Part(NamedTuple):
         """As `Folder.load`."""
         return self.folder.load(self.start + name)
 
-    def drop(self) -> None:
-        """Let all of it go."""
-        self.folder.drop(self.start)
+    def save_array(self, name: str, array: np.ndarray) -> None:
+        """As `Folder.save_array`."""
+        self.folder.save_array(self.start + name, array)
+
+    def whole(self, name: str) -> bool:
+        """As `Folder.whole`."""
+        return self.folder.whole(self.start + name)
+
+    def where(self, name: str) -> Path:
+        """As `Folder.where`."""
+        return self.folder.where(self.start + name)
+
+    def drop(self, start: str = "") -> None:
+        """Let go what begins like this, or all of it."""
+        self.folder.drop(self.start + start)
 
 
 def fingerprint(specification: dict[str, Any]) -> str:

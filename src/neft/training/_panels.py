@@ -4,7 +4,7 @@ Panel k holds the columns of one block and the rows from that block on, so all o
 the matrix. LAPACK's own routine would take the whole matrix, or all of the time in one call that nobody can stop.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,21 @@ def panel_bytes(count: int) -> int:
     return 4 * sum((count - cut.start) * (cut.stop - cut.start) for cut in cuts(count))
 
 
-def factorize(panel: np.ndarray, before: Iterable[np.ndarray], start: int) -> None:
-    """A panel of the matrix, whose first row is `start`, becomes one of the factor.
+def subtract(panel: np.ndarray, left: np.ndarray) -> None:
+    """Take from a panel of the matrix what an earlier panel of the factor accounts for; `left` are its same rows.
 
-    `before` are the same rows of the panels of the factor that come before it. All are C-contiguous, (rows, columns):
-    their transposes are what BLAS takes without copies.
+    Both are C-contiguous, (rows, columns): their transposes are what BLAS takes without copies.
     """
     own = panel.shape[1]
-    for left in before:
-        # C - B Aᵀ, written for the transposes; of the symmetric block half.
-        _blas.ssyrk(-1.0, left[:own].T, 1.0, panel[:own].T, trans=1, lower=0, overwrite_c=1)
-        if len(panel) > own:
-            _blas.sgemm(-1.0, left[:own].T, left[own:].T, 1.0, panel[own:].T, trans_a=1, overwrite_c=1)
+    # C - B Aᵀ, written for the transposes; of the symmetric block half.
+    _blas.ssyrk(-1.0, left[:own].T, 1.0, panel[:own].T, trans=1, lower=0, overwrite_c=1)
+    if len(panel) > own:
+        _blas.sgemm(-1.0, left[:own].T, left[own:].T, 1.0, panel[own:].T, trans_a=1, overwrite_c=1)
+
+
+def finish(panel: np.ndarray, start: int) -> None:
+    """A panel whose first row is `start`, from which all earlier ones are taken, becomes one of the factor."""
+    own = panel.shape[1]
     # The transpose of a symmetric block is the block, and of its upper factor the lower one.
     block, failed = _lapack.spotrf(panel[:own].T, lower=0, overwrite_a=1, clean=1)
     if failed:
@@ -50,21 +53,18 @@ def factorize(panel: np.ndarray, before: Iterable[np.ndarray], start: int) -> No
 
 
 def solve(panels: Sequence[np.ndarray], right: np.ndarray) -> np.ndarray:
-    """The solution of L Lᵀ X = `right` (N, n), in float32."""
+    """The solution of L Lᵀ X = `right` (N, n), in float32; one panel is looked at after the other, down and up."""
     # Columns of any size fit float32 once they are of size 1.
     size = np.abs(right).max(axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)
     X = (right / size).astype(np.float32)
-    starts = np.cumsum([0, *(panel.shape[1] for panel in panels)])
-    for panel, start in zip(panels, starts):
-        own = panel.shape[1]
-        part = _triangle(panel, X[start : start + own], transposed=False)
-        X[start : start + own] = part
-        X[start + own :] -= panel[own:] @ part
-    for panel, start in zip(reversed(panels), reversed(starts[:-1])):
-        own = panel.shape[1]
-        part = X[start : start + own] - panel[own:].T @ X[start + own :]
-        X[start : start + own] = _triangle(panel, part, transposed=True)
+    for panel, cut in zip(panels, cuts(len(X))):
+        part = _triangle(panel, X[cut], transposed=False)
+        X[cut] = part
+        X[cut.stop :] -= panel[panel.shape[1] :] @ part
+    for panel, cut in zip(reversed(panels), reversed(cuts(len(X)))):
+        part = X[cut] - panel[panel.shape[1] :].T @ X[cut.stop :]
+        X[cut] = _triangle(panel, part, transposed=True)
     return X.astype(np.float64) * size
 
 

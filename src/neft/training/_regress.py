@@ -17,17 +17,22 @@ from ..network import MLP, Network
 from . import _budget
 from ._budget import in_words
 from ._given_points import distinct, points
-from ._kept import Folder, Part, fingerprint
+from ._kept import EVERY, Folder, Part, fingerprint
 from ._kernels import digest, refuse_too_many, targets
 from ._learning import LearningCurve, expected, seen
 from ._left_out import PROBES, LeftOut, leave_one_out
 from ._left_out import probes as signs_of
 from ._new_inputs import few, mean
 from ._new_inputs import variance as variance_of
+from ._panels import panel_bytes
 from ._solver import IllConditioned, Solver, solver
 from ._spectrum import rates, spectrum
 from ._spread import Spread
 from ._tiles import Kept, Tiles, keep
+from ._where import free, spare
+
+_LOST = 90.0
+"""Seconds of tiles in memory that may be lost."""
 
 
 @result
@@ -234,7 +239,8 @@ def regress(
         ridge: what is added to the kernel's diagonal; of a list the one with the least leave-one-out error is taken,
             which costs a solution for each.
         kernel: "ntk" or "nngp".
-        memory: the most that this process may hold, such as "8GB" or "2GiB", JAX and data included.
+        memory: the most that all processes of this machine may hold, such as "8GB" or "2GiB", JAX and data included. A
+            factor that does not fit goes to a file: in the folder, or a temporary one that is removed.
         folder: a new folder, in which the factor and the solution are kept as they are made; after any stop the same
             call goes on from there. Without one nothing is kept.
         residual: the relative residual of the float64 system that is wanted.
@@ -260,6 +266,7 @@ def regress(
         raise ValueError("probes is 0, but several ridges are told apart by their leave-one-out errors.")
     if tls and scheduler is None:
         raise ValueError("tls is given without a scheduler, but belongs to one.")
+    net.refuse_positions("regressions on many points (`predict` has those on thousands)")
     x = points(net, "x", x)
     y = targets(y, len(x), net.outputs, name="y")
     specification = {"net": net.to_dict(), "data": digest(x, y), "ridge": ridges.tolist(), "kernel": kernel}
@@ -276,10 +283,14 @@ def regress(
             spread = Spread(client, tiles, None if place is None else f"neft-{task}")
         plan = _budget.fitting(_ways(tiles, residual, columns, place, spread), len(x), memory)
         say(f"{len(x)} points: {plan}, {in_words(plan.bytes)} of memory, about {plan.seconds:.0f} seconds.")
+        if place is None and plan.group:
+            say(f"A temporary file in {spare()} takes {in_words(panel_bytes(len(x)))} and is removed.")
         if place is not None:
             on_disk = plan.on_disk(len(x), columns) + 16 * len(x) * net.outputs * ridges.size
             say(f"{place.path} will hold {in_words(on_disk)}.")
             place.begin(plan._asdict(), on_disk)
+        if spread is not None:
+            spread.begin(keeps=plan.keeps)
         job = _Job(y, residual, plan, signs_of(len(x), many) if many else None, spread)
         found = job.all_of(tiles, ridges, place)
         if spread is not None:
@@ -386,9 +397,23 @@ def _ridges(ridge: Any) -> np.ndarray:
 def _ways(
     tiles: Tiles, residual: float, columns: int, folder: Folder | None = None, spread: Spread | None = None
 ) -> list[_budget.Plan]:
-    if folder is not None and folder.plan is not None:
-        return [_budget.Plan(**folder.plan)]  # as it was begun
     expected = spectrum(tiles).iterations(tiles.ridge, residual)
+    speed = rates(tiles, spare() if folder is None else folder.path)
     if spread is not None:
-        return _budget.on_cluster(tiles.points, columns, expected, rates(tiles), spread.threads, keeps=spread.keeps)
-    return _budget.plans(tiles.points, columns, expected, rates(tiles), residual)
+        found = [
+            plan._replace(bytes=plan.bytes + spread.here(keeps=keeps))
+            for keeps in ((True, False) if spread.fits else (False,))
+            for plan in _budget.on_cluster(tiles.points, columns, expected, speed, spread.threads, keeps=keeps)
+        ]
+        found.sort(key=lambda plan: plan.seconds)
+    else:
+        # A folder that is too small is refused in words; what is kept in it is whole panels, so they may not take long.
+        limits = {"disk": free(spare())} if folder is None else {"longest": EVERY}
+        found = _budget.plans(tiles.points, columns, expected, speed, residual, **limits)
+    if folder is None:
+        return found
+    # What is there already serves every way with as many columns of a preconditioner; and tiles in memory are lost
+    # with the process, which may not be minutes of work.
+    begun = folder.plan and folder.plan["rank"]
+    lost = speed.entry64 * tiles.points**2 / 2 > _LOST and spread is None
+    return [plan for plan in found if (begun is None or plan.rank == begun) and not (plan.keeps and lost)]

@@ -7,21 +7,19 @@ import numpy as np
 from ._budget import Plan
 from ._conjugate import Product, Solved, State, conjugate
 from ._direct import Factor, factor
-from ._kept import Part
+from ._kept import EVERY, Part
 from ._panels import NotPositive
 from ._pivots import pivoted
 from ._spectrum import spectrum
 from ._spread import Spread
 from ._tiles import Kept, Matrix, Tiles
+from ._where import InFiles, Panels
 
 _MOST = 12
 """Products with the matrix after which refinement is given up."""
 
 _LONGEST = 10
 """Conjugate gradients are given up after so many times the iterations that were expected."""
-
-EVERY = 60.0
-"""Seconds after which a product that is under way is kept."""
 
 _STATE, _SUM = "state", "product"
 
@@ -94,7 +92,8 @@ def solver(
     if plan.rank:
         return Solver(matrix, pivoted(tiles, plan.rank, folder=folder), tolerance, _LONGEST * plan.products)
     try:
-        return Solver(matrix, Factor(factor(tiles, kept, folder)), tolerance, _MOST)
+        panels = InFiles(tiles.points, folder) if plan.group else Panels(tiles.points, folder)
+        return Solver(matrix, Factor(factor(tiles, panels, plan.group or 1, kept)), tolerance, _MOST)
     except NotPositive as error:
         raise _refused(tiles, f"its pivot {error.row + 1} of {tiles.points} is not positive") from None
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.linalg
 
 from ._budget import Rates
 from ._tiles import TILE, Tiles, cores
+from ._where import speeds
 
 _SAMPLE = 512
 """Inputs of the sample."""
@@ -58,8 +60,11 @@ def spectrum(tiles: Tiles) -> Spectrum:
     return Spectrum(tiles.points, float(values[0] * more), float(least), float(level), float(slope))
 
 
-def rates(tiles: Tiles) -> Rates:
-    """Speeds of this machine, measured for many points; in CPU seconds, so that other work does not count."""
+def rates(tiles: Tiles, disk: Path) -> Rates:
+    """Speeds of this machine, measured for many points; in CPU seconds, so that other work does not count.
+
+    Those of the disk that holds a folder are seconds of the clock.
+    """
     if tiles.points < _MEASURED:
         return Rates()
     blas: Any = scipy.linalg.blas
@@ -71,7 +76,7 @@ def rates(tiles: Tiles) -> Rates:
     )
     kept, v = np.ones((2 * TILE, 2 * TILE)), np.ones((2 * TILE, tiles.net.outputs))
     byte = _seconds(lambda: (kept @ v, kept.T @ v)) / kept.nbytes
-    return Rates(flop / cores(), entry32 / cores(), entry64 / cores(), byte / cores())
+    return Rates(flop / cores(), entry32 / cores(), entry64 / cores(), byte / cores(), *speeds(disk))
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -6,6 +6,7 @@ result or part of itself, so what a lost worker held is computed again by the ot
 
 import contextlib
 import copy
+import platform
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
@@ -24,6 +25,9 @@ _AHEAD = 4
 _ROOM = 0.5
 """Part of the workers' memory that tiles may fill."""
 
+_WORKER, _ENTRY = 450e6, 76
+"""Bytes of a worker with its programs, and of an entry of what a thread of it makes."""
+
 
 class Spread:
     """Products in float64 with the matrix of `tiles`, by the workers of a client; it stands where `Matrix` does."""
@@ -33,21 +37,36 @@ class Spread:
         self.client, self.tiles, self.name = client, tiles, name
         self.checkpoint: Checkpoint | None = None
         with lost(client):
-            workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not workers:
-            raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
-        self.threads = sum(worker["nthreads"] for worker in workers)
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            if not workers:
+                raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
+            machines = client.run(platform.node)
+        self._here = [workers[one] for one, node in machines.items() if node == platform.node() and one in workers]
+        self.threads = sum(worker["nthreads"] for worker in workers.values())
         self._ahead = _AHEAD * self.threads
-        room = sum(worker["memory_limit"] or np.inf for worker in workers)
-        lines = cuts(tiles.points, UNIT)
-        self.places = [(rows, columns) for i, rows in enumerate(lines) for columns in lines[: i + 1]]
-        self.keeps = 4 * tiles.points * (tiles.points + UNIT) < _ROOM * room
-        with lost(client):
-            self._x, self._tiles = self._published() or self._made(lines)
+        self._lines = cuts(tiles.points, UNIT)
+        self.places = [(rows, columns) for i, rows in enumerate(self._lines) for columns in self._lines[: i + 1]]
+        room = sum(worker["memory_limit"] or np.inf for worker in workers.values())
+        self.fits = self._whole < _ROOM * room
 
-    def _made(self, lines: list[slice]) -> tuple[list[Any], list[Any]]:
-        self._x = [self._held(self.tiles.x[line]) for line in lines]
-        made = self._x, [self._entries(place) for place in self.places] if self.keeps else []
+    @property
+    def _whole(self) -> float:
+        return 4.0 * self.tiles.points * (self.tiles.points + UNIT)
+
+    def here(self, *, keeps: bool) -> float:
+        """Bytes that those workers take that run on this machine; with the tiles, if they keep them."""
+        threads = sum(worker["nthreads"] for worker in self._here)
+        own = sum(max(_WORKER, worker["metrics"].get("memory", 0)) for worker in self._here)
+        return own + threads * (_ENTRY * UNIT**2 + (self._whole / self.threads if keeps else 0))
+
+    def begin(self, *, keeps: bool) -> None:
+        """Have the tiles made that are to be kept."""
+        with lost(self.client):
+            self._x, self._tiles = self._published() or self._made(keeps=keeps)
+
+    def _made(self, *, keeps: bool) -> tuple[list[Any], list[Any]]:
+        self._x = [self._held(self.tiles.x[line]) for line in self._lines]
+        made = self._x, [self._entries(place) for place in self.places] if keeps else []
         if self.name is not None:
             self.client.publish_dataset(made, name=self.name)
         return made
@@ -97,7 +116,7 @@ class Spread:
         for place in track(places, "products"):
             while len(waiting) < self._ahead and (i := next(nexts, None)) is not None:
                 rows, columns = (part.start // UNIT for part in self.places[i])
-                tile = self._tiles[i] if self.keeps else self._entries(self.places[i])
+                tile = self._tiles[i] if self._tiles else self._entries(self.places[i])
                 work = self.client.submit(product, tile, parts[columns], parts[rows], pure=False)
                 waiting.append(work)
             yield place, waiting.pop(0).result()

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import _check
 from .._blocks import BUDGET, block_size, blocks
 from .._closed import form_of
 from .._guard import at_least_zero, root
@@ -106,6 +107,7 @@ class OnPositions:
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = [2 + sum(one.most * len(one.orders) for one in plan or ()) for plan in self.plans]
         numbers = self.x[..., 0, :].size + sum(one.K[..., 0].size * n for one, n in zip(self.met, terms))
+        numbers += sum(values[..., 0].size for values in self.known)
         self._side = functools.lru_cache(block_size(8 * numbers * self.columns, 1 << 20, budget=BUDGET))(self._prepared)
         # Rows and columns of tiles ask for the same coefficients: once, where those of all inputs are few.
         few = 8 * numbers * self.x.shape[-2] < BUDGET // 2
@@ -172,16 +174,26 @@ class OnPositions:
 
     def _alone(self) -> np.ndarray:
         # What the first pool that is not known yet asks of each input, from all pairs of its positions.
-        size, found = self.columns, []
+        count, size, found = self.x.shape[-2], self.columns, None
         last = len(self.asked) - 1
-        for part in blocks(self.x.shape[-2], size):
+        for part in blocks(count, size):
             one, two = (self._side(part.start, part.stop, size, view) for view in ("first", "second"))
             stage = self._through(one, two, last)
             averagers, owns = self._averagers(one, two, last)
             run = _asked if self.quadrature else _asked_compiled
             values = run((self.segments if self.quadrature else self.programs)[last], averagers, owns, stage)
-            found.append(np.asarray(values, np.float64)[..., : part.stop - part.start])
-        return np.concatenate(found, axis=-1)
+            if found is None:
+                self._refuse_too_much(values[..., 0].size)
+                found = np.empty((*values.shape[:-1], count))
+            found[..., part] = np.asarray(values, np.float64)[..., : part.stop - part.start]
+        assert found is not None
+        return found
+
+    def _refuse_too_much(self, more: int) -> None:
+        # Of each input attention keeps weights for all pairs of positions.
+        count = self.x.shape[-2]
+        each = more + sum(values[..., 0].size for values in self.known)
+        _check.memory(f"what pools and attention keep of {count} inputs, {each:.2e} numbers each,", count * each)
 
     def _through(self, one: Side, two: Side, count: int) -> Stage:
         # The stage after so many segments.

@@ -12,7 +12,7 @@ from ..network import Network
 from ..network.engine import plain
 from . import _many_inputs
 from ._one_input import present
-from ._statistics import check_layer, named, ratios, statistics
+from ._statistics import AbsentTensor, check_layer, named, ratios, statistics
 
 MOST = 80
 """Different inputs: 80⁴ numbers are 330 MB, and some thirty such arrays are held at once."""
@@ -42,7 +42,7 @@ def output_tensors(
     >>> output_tensors(net, np.eye(2), ["V"])["V"].shape
     (2, 2, 2, 2)
     """
-    net.refuse_positions("output_tensors")
+    net.refuse_positions("output_tensors", AbsentTensor)
     x = _check.array("x", x, ndim=2)
     if x.shape[1] != net.inputs or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must be (N, {net.inputs}) for several inputs.")

@@ -22,7 +22,7 @@ from . import _many_inputs
 from ._many_blocks import through_many
 from ._moments import averages
 from ._one_input import Tensors, first_layer, next_layer, present, through
-from ._through_blocks import NoRecursion, known_names, refuse_several, through_blocks
+from ._through_blocks import NoRecursion, known_names, known_of, refuse_several, through_blocks
 
 MOST_INPUTS = 32
 """Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
@@ -33,7 +33,7 @@ NAMES = Tensors._fields
 
 
 class AbsentTensor(AttributeError, ValueError):
-    """A tensor was asked for that does not exist for this activation, or was not computed; the message says which."""
+    """A tensor was asked for that does not exist for this activation or network, or was not computed; it says which."""
 
 
 @result
@@ -97,7 +97,7 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
     >>> statistics(MLP(widths=(2, 8, 1), activation="erf"), [[1.0, 0.0], [0.0, 1.0]], only=("V",)).V.shape
     (2, 2, 2, 2, 2)
     """
-    net.refuse_positions("statistics")
+    net.refuse_positions("statistics", AbsentTensor)
     x = _check.array("x", x)
     if x.ndim not in (1, 2) or x.shape[-1] != net.inputs or not len(x):
         raise ValueError(
@@ -126,22 +126,22 @@ def statistics(net: Network, x: Any, *, only: Sequence[str] | None = None, rtol:
 
 
 def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol: float) -> Statistics:
-    # K and Θ, which every block has; the other tensors have no recursion here.
+    # K and Θ, which every block has, and the other tensors where all blocks have recursions.
     jumps = [act.name for act in net.activations if any(kink.order == 0 for kink in act.kinks)]
-    K, Theta = net.infinite_width(np.atleast_2d(x), slopes=not jumps)
-    found = {"K": K, "Theta": None if jumps else Theta}
-    shaped = {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
+    # One input has programs of its own but for chains of blocks, whose past is kept in another form.
+    several = x.ndim == 2 or any(isinstance(known, Chain) for known in known_of(net))
+    shaped: dict[str, np.ndarray | None] = _alone(net, x, jumps) if several else {}
     reason = f"{jumps[0]} itself jumps" if jumps else None
     if not jumps and asked - {"K", "Theta"}:
-        # One input has programs of its own but for chains of blocks, whose past is kept in another form.
-        several = x.ndim == 2 or any(isinstance(block.tensors(), Chain) for block in net.blocks)
         try:
             more, why = _of_many_in_blocks(net, x, asked, rtol) if several else _of_one_in_blocks(net, x)
             # For several inputs those of the recursion have the more digits.
-            shaped |= {name: value for name, value in more.items() if several or name not in shaped}
+            shaped |= more
             reason = why or _reason(net.activations)
         except NoRecursion as none:
             reason = str(none)
+    if not several and not _served(shaped.get("K"), net.activations):
+        shaped |= _alone(net, x, jumps)
     _check_finite(shaped)
     return Statistics(
         tensors={name: shaped.get(name) for name in NAMES if name in asked},
@@ -154,6 +154,18 @@ def _leading(net: Network, x: np.ndarray, asked: frozenset[str], only: Any, rtol
             tolerances={"rtol": rtol},
         ),
     )
+
+
+def _alone(net: Network, x: np.ndarray, jumps: Sequence[str]) -> dict[str, np.ndarray | None]:
+    # K and Θ, by averages that refine themselves.
+    K, Theta = net.infinite_width(np.atleast_2d(x), slopes=not jumps)
+    found = {"K": K, "Theta": None if jumps else Theta}
+    return {name: value if value is None or x.ndim == 2 else value[:, 0, 0] for name, value in found.items()}
+
+
+def _served(K: np.ndarray | None, acts: Sequence[Activation]) -> bool:
+    # Whether the panels of the recursion, made for named activations, serve these variances.
+    return K is not None and all(act.named for act in acts) and bool((K > 1e-6).all() and (K < 1e3).all())
 
 
 def _of_one_in_blocks(net: Network, x: np.ndarray) -> tuple[dict[str, np.ndarray], str | None]:

@@ -16,7 +16,18 @@ from .._accuracy import warn_missed
 from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
-from ..network import Chain, Division, Linear, Network, Nonlinearity, OneMatrix, Stage, TwoMatrices
+from ..network import (
+    Block,
+    Chain,
+    Division,
+    Linear,
+    Network,
+    Nonlinearity,
+    OneMatrix,
+    Residual,
+    Stage,
+    TwoMatrices,
+)
 from ..network.engine import Segment
 from ._deeper import CHUNK
 from ._functionals import Functionals, resolved, squares, terms_of
@@ -28,6 +39,7 @@ from ._one_matrix import next_stream, through_two_matrices
 from ._two_matrices import next_block
 
 _OWN = 1e-11  # tolerance of the averages of a user's own function
+_HUGE = 1e70  # variances that others refuse
 _TOLERANCE = 1e-7  # of what the Hermite terms that are not kept may add
 
 
@@ -56,12 +68,10 @@ def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[T
     """
     names, reason = known_names(_refused(net))
     parts, start, terms = _started(net, x)
-    if all(act.named for act in net.activations):
-        later = _compiled(parts[1:], start, terms)
-    else:
-        later = _one_by_one(parts[1:], start, terms)
-    layers = [start.layer, *(state.layer for state in later)]
-    _warn(net, [float(state.lost) for state in later], layers)
+    acts = net.activations
+    later = (_compiled if all(act.named for act in acts) else _one_by_one)(parts[1:], start, terms)
+    layers = [start.layer, *(layer for layer, _ in later)]
+    _warn(net, acts, [float(lost) for _, lost in later], layers)
     return names, [_kept(layer, names) for layer in layers], reason
 
 
@@ -91,7 +101,7 @@ def along_steps(
         found.append(layers)
         done += CHUNK
     stages, outputs, lost = jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found)
-    _warn(net, [float(lost[-1])], [Tensors(*(value[i] for value in stages)) for i in (0, -1)])
+    _warn(net, net.activations, [float(lost[-1])], [Tensors(*(value[i] for value in stages)) for i in (0, -1)])
     return names, stages, outputs, reason
 
 
@@ -115,7 +125,7 @@ def _floats(tree: Any) -> Any:
 def _started(net: Network, x: np.ndarray) -> tuple[list[tuple[Segment, _Sizes]], _State, int]:
     """The segments with their sizes, what is after the first one, and how many terms functionals have."""
     parts = list(zip(net.segments(), _sizes(net)))
-    single = any(isinstance(segment.blocks[-1].tensors(), OneMatrix) for segment, _ in parts)
+    single = any(isinstance(known, OneMatrix) for known in known_of(net))
     zero, terms = jnp.zeros(()), terms_of(net.activations) if single else 0
     (first,) = parts[0][0].blocks
     layer = first_layer(activation("linear"), jnp.asarray(float(x @ x / net.inputs)), first)
@@ -123,53 +133,61 @@ def _started(net: Network, x: np.ndarray) -> tuple[list[tuple[Segment, _Sizes]],
     return parts, _State(_whole(layer), Apart(zero, zero) if _centres(net) else None, y, zero), terms
 
 
-def _warn(net: Network, lost: Sequence[float], layers: Sequence[Tensors]) -> None:
+def _warn(net: Network, acts: Sequence[Activation], lost: Sequence[float], layers: Sequence[Tensors]) -> None:
     # Of what Hermite terms that are not kept would add.
-    if not any(isinstance(block.tensors(), OneMatrix) for block in net.blocks):
+    single = any(isinstance(known, OneMatrix) for known in known_of(net))
+    if not single or not float(layers[-1].K) < _HUGE:
         return
-    coarse = [resolved(act, float(one.K)) for act in net.activations for one in layers[:-1]]
+    coarse = [resolved(act, float(one.K)) for act in acts for one in layers[:-1]]
     worst = max([0.0, *lost, *coarse])
     if not worst < _TOLERANCE:
         warn_missed("the Hermite expansion of a residual stream", worst, _TOLERANCE)
 
 
-def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
+def _compiled(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[tuple[Tensors, Any]]:
     # A run of blocks that are equal but for numbers is one loop of one program.
-    found: list[_State] = []
-    for run in _runs(parts):
-        stacked = jax.tree.map(lambda *leaves: np.array(leaves, float), *run)
-        state, states = _loop(stacked, state, terms)
-        states = jax.tree.map(np.asarray, states)
-        found += [jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(len(run))]
+    found: list[tuple[Tensors, Any]] = []
+    for structure, run in _runs(parts):
+        stacked = jax.tree.unflatten(structure, list(np.array(run, float).T))
+        state, (layers, lost) = _loop(stacked, state, terms)
+        rows = zip(*(np.asarray(value).tolist() for value in layers))
+        found += [(Tensors(*row), one) for row, one in zip(rows, np.asarray(lost))]
     return found
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _loop(stacked: Any, state: _State, terms: int) -> tuple[_State, _State]:
+def _loop(stacked: Any, state: _State, terms: int) -> tuple[_State, tuple[Tensors, Any]]:
     def body(state, part):
         segment, sizes = part
         new = _floats(_advanced(segment, sizes, state, terms))
         # Of the functionals only the last ones are wanted.
-        return new, new._replace(y=None)
+        return new, (new.layer, new.lost)
 
     return lax.scan(body, _floats(state), stacked)
 
 
-def _one_by_one(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[_State]:
+def _one_by_one(parts: Sequence[tuple[Segment, _Sizes]], state: _State, terms: int) -> list[tuple[Tensors, Any]]:
     found = []
     for part in parts:
         state = _advanced(*part, state, terms)
-        found.append(state)
+        found.append((state.layer, state.lost))
     return found
 
 
-def _runs(parts: Sequence[tuple[Segment, _Sizes]]) -> list[list[tuple[Segment, _Sizes]]]:
-    groups: list[list[tuple[Segment, _Sizes]]] = []
-    for part in parts:
-        if groups and jax.tree.structure(part) == jax.tree.structure(groups[-1][-1]):
-            groups[-1].append(part)
+def _runs(parts: Sequence[tuple[Segment, _Sizes]]) -> list[tuple[Any, list[list[float]]]]:
+    """Parts of one structure in a row: the structure, and the numbers of each part."""
+    groups: list[tuple[Any, list[list[float]]]] = []
+    seen: dict[int, Any] = {}
+    for segment, sizes in parts:
+        # The same object has the same numbers.
+        if id(segment) not in seen:
+            seen[id(segment)] = jax.tree.flatten((segment, sizes))
+        leaves, structure = seen[id(segment)]
+        numbers = [*leaves[: -len(sizes)], *sizes]
+        if groups and structure == groups[-1][0]:
+            groups[-1][1].append(numbers)
         else:
-            groups.append([part])
+            groups.append((structure, [numbers]))
     return groups
 
 
@@ -213,12 +231,39 @@ def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _St
 
 def _sizes(net: Network) -> list[_Sizes]:
     found, unit = [], net.inputs
-    for block, n in zip(net.blocks, net.fans()):
-        if block.weighs:
-            known = block.tensors()
+    for block, n, known in zip(net.blocks, net.fans(), known_of(net)):
+        if type(block).weighs:
             found.append(_Sizes(n / unit, n / known.width if isinstance(known, TwoMatrices) else 1.0))
             unit = n
     return found
+
+
+class _Same:
+    # A network as a key by which it is, because its numbers need not be comparable.
+    def __init__(self, net: Network) -> None:
+        self.net = net
+
+    def __hash__(self) -> int:
+        return id(self.net)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.net is self.net
+
+
+def known_of(net: Network) -> list[Any]:
+    """What each block says of its tensors."""
+    return _known_of(_Same(net))
+
+
+@functools.lru_cache(maxsize=4)
+def _known_of(same: _Same) -> list[Any]:
+    seen: dict[int, Any] = {}
+    blocks = same.net.blocks
+    for block in blocks:
+        if id(block) not in seen:
+            # Of its class, because Equinox walks through a whole block to hand out one of its methods.
+            seen[id(block)] = type(block).tensors(block)
+    return [seen[id(block)] for block in blocks]
 
 
 def _refused(net: Network, *, chains: bool = False) -> Network:
@@ -227,8 +272,7 @@ def _refused(net: Network, *, chains: bool = False) -> Network:
         raise NoRecursion("an activation jumps")
     begun, act, gain = False, False, None
     single, norm = False, None
-    for block in net.blocks:
-        known = block.tensors()
+    for block, known in zip(net.blocks, known_of(net)):
         if gain is not None and not isinstance(known, Linear):
             raise NoRecursion(f"{gain!r} has a trained gain, and no dense block follows it")
         gain = None
@@ -243,7 +287,7 @@ def _refused(net: Network, *, chains: bool = False) -> Network:
             begun, act, single = True, False, single or isinstance(known, OneMatrix | Chain)
             norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
         else:
-            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet")
+            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet{_why(block)}")
         if single and norm is not None:
             raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
     if not net.blocks[0].weighs:
@@ -251,6 +295,15 @@ def _refused(net: Network, *, chains: bool = False) -> Network:
     if not net.blocks[-1].weighs:
         raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
     return net
+
+
+def _why(block: Block) -> str:
+    if not isinstance(block, Residual):
+        return ""
+    if isinstance(block.skip, Block):
+        return f", because its skip is {block.skip!r}"
+    norms = [one for one in block.branch if isinstance(one.tensors(), Division)]
+    return f", because {norms[0]!r} in its branch is not followed by two dense blocks alone" if norms else ""
 
 
 def _unknown(known: Any, chains: bool) -> bool:
@@ -277,14 +330,14 @@ def refuse_several(net: Network) -> None:
 
 def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
     """The tensors that are known, and why others are not, where that is not for a kink alone."""
-    acts, known = net.activations, [block.tensors() for block in net.blocks]
+    acts, known = net.activations, known_of(net)
     names = [name for name in Tensors._fields if all(name in present(act) for act in acts)]
     for block, one in zip(net.blocks, known):
         if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
             what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
             return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        begins = (chain := block.chain()) is not None and chain.steps[0].activation is not None
-        if begins and any(existence(act) != "all" for act in acts):
+        kinked = any(existence(act) != "all" for act in acts)
+        if kinked and (chain := block.chain()) is not None and chain.steps[0].activation is not None:
             lacks = (*LACKS, "K1", "Theta1") if several else LACKS
             reason = f"it has no recursion through kinks in a stream with {block!r} yet"
             return tuple(name for name in names if name not in lacks), reason
@@ -292,7 +345,7 @@ def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...]
 
 
 def _centres(net: Network) -> bool:
-    return any(isinstance(known := block.tensors(), Division) and known.centres for block in net.blocks)
+    return any(isinstance(known, Division) and known.centres for known in known_of(net))
 
 
 def _together(act: Activation, layer: Tensors, apart: Apart | None, linear: Linear) -> dict[str, Any]:
