@@ -117,7 +117,8 @@ def _inverse_root(value: Array) -> Array:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
-    total, *rest = coefficients
+    highest, *rest = coefficients
+    total = jnp.full_like(x, highest)
     for coefficient in rest:
         total = total * x + coefficient
     return total

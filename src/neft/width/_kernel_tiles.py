@@ -72,7 +72,8 @@ def paired(
 @jax.jit
 def products(x1: Sequence[Array], x2: Sequence[Array]) -> Array:
     """x₁·x₂/n_0 of two blocks of inputs, each in pieces (n1, …) and (n2, …) along the entries: (n1, n2)."""
-    return sum(a @ b.T for a, b in zip(x1, x2, strict=True)) / sum(a.shape[1] for a in x1)
+    first, *rest = (a @ b.T for a, b in zip(x1, x2, strict=True))
+    return sum(rest, first) / sum(a.shape[1] for a in x1)
 
 
 def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
