@@ -1,6 +1,6 @@
 """Kernel regression on a cluster of this machine: two workers of one thread each against one, interleaved.
 
-    python benchmarks/regress_cluster.py [--points 16384] [--rounds 3]
+    python benchmarks/regress_cluster.py [--points 32768] [--rounds 3]
 
 Each worker is bound to one core and its libraries to one thread; all of them listen on 127.0.0.1 alone.
 """
@@ -8,6 +8,7 @@ Each worker is bound to one core and its libraries to one thread; all of them li
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,8 +25,8 @@ _ONE = {"OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=
 
 
 @contextlib.contextmanager
-def cluster(workers: int, folder: Path) -> Iterator[str]:
-    """The address of a scheduler with so many workers, each on a core of its own."""
+def cluster(workers: int, folder: Path) -> Iterator[tuple[str, list[int]]]:
+    """The address of a scheduler with so many workers, each on a core of its own, and the ids of these processes."""
     from distributed import Client
 
     place, file = ["--host", "127.0.0.1", "--no-dashboard"], folder / f"scheduler-{workers}.json"
@@ -40,33 +41,51 @@ def cluster(workers: int, folder: Path) -> Iterator[str]:
             started.append(subprocess.Popen(bound, **quiet))  # type: ignore[call-overload]
         with Client(scheduler_file=str(file), timeout=60, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=60)
-            yield client.scheduler.address  # type: ignore[union-attr]
+            address = str(client.scheduler.address)  # type: ignore[union-attr]
+        yield address, [process.pid for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
 
 
+def worked(process: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="One worker and two.")
-    parser.add_argument("--points", type=int, default=16_384)
+    parser.add_argument("--points", type=int, default=32_768)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the workers end too
     rng = np.random.default_rng(0)
     x = rng.normal(size=(options.points, 256)).astype(np.float32)
     y = np.sin(x[:, :4])
     net = MLP((256, 512, 512, 4), "relu", C_W=2.0)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-        addresses = {count: stack.enter_context(cluster(count, Path(name))) for count in (1, 2)}
+        clusters = {count: stack.enter_context(cluster(count, Path(name))) for count in (1, 2)}
         seconds: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(options.rounds + 1):
-            for count, address in addresses.items():
-                start = time.monotonic()
+        for i in range(options.rounds + 1):
+            for count, (address, processes) in clusters.items():
+                every = [os.getpid(), *processes]
+                start, before = time.monotonic(), [worked(one) for one in every]
                 fit = training.regress(net, x, y, ridge=0.5, scheduler=address)
                 seconds[count].append(time.monotonic() - start)
-                print(count, fit.way, f"{seconds[count][-1]:.2f} s, {fit.cost['products']:.0f} products", flush=True)
-    one, two = (np.median(seconds[count][1:]) for count in (1, 2))  # the first round compiles
-    print(f"one worker {one:.2f} s, two {two:.2f} s: {one / two:.2f} times faster")
+                busy = [f"{worked(one) - was:.1f}" for one, was in zip(every, before)]
+                print(
+                    f"round {i}, {count} worker{'s'[: count - 1]}: {seconds[count][-1]:.2f} s, {fit.way}, "
+                    f"{fit.cost['products']:.0f} products, residual {fit.residual:.1e}; CPU seconds of client, "
+                    f"scheduler and workers {', '.join(busy)}",
+                    flush=True,
+                )
+    # The first round compiles.
+    one, two = (np.median(seconds[count][1:]) for count in (1, 2))
+    turns = ", ".join(f"{a / b:.2f}" for a, b in zip(seconds[1][1:], seconds[2][1:]))
+    print(f"{options.points} points: one worker {one:.2f} s, two {two:.2f} s, medians of {options.rounds}")
+    print(f"two workers are {one / two:.2f} times as fast as one (1.7 promised); in turns {turns}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ X, Y, NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(60, 2)), RNG.normal(size=
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles of 16 inputs, so that a few points are many tiles."""
-    monkeypatch.setattr(_tiles, "TILE", 16)
+    for module in (_tiles, _budget):
+        monkeypatch.setattr(module, "TILE", 16)
 
 
 def positive(count, seed=1):

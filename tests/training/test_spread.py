@@ -20,7 +20,7 @@ SETUP = """
 import numpy as np
 from neft import MLP, training
 from neft.training import _budget, _pivots, _spread
-_budget._RANKS, _pivots.BLOCK, _spread.UNIT = (8,), 8, 64
+_budget._RANKS, _pivots.BLOCK, _spread.UNIT, _spread._MANY = (8,), 8, 32, 12
 net = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3)
 rng = np.random.default_rng(1)
 x, y = rng.normal(size=(400, 3)), rng.normal(size=(400, 2))
@@ -107,22 +107,24 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_one_without_workers_too(clus
         training.regress(NET, x, y[:, :2], ridge=0.1, scheduler=address, timeout=0.5)
 
 
-def test_workers_of_this_machine_count_as_its_memory():
+def test_workers_of_this_machine_count_as_its_memory(monkeypatch):
     pytest.importorskip("distributed")
-    one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}}
+    monkeypatch.setattr(_spread, "UNIT", 2048)  # which SETUP changes
+    monkeypatch.setattr(_spread, "_MANY", 16)
+    one = {"nthreads": 1, "memory_limit": 8e9, "metrics": {"memory": 1e9}, "host": "127.0.0.1"}
 
     class Client:
         def scheduler_info(self, n_workers):
-            return {"workers": {"a": one, "b": one, "c": one | {"nthreads": 2}}}
-
-        def run(self, function):
-            return {"a": function(), "b": "elsewhere", "c": "elsewhere"}
+            other = one | {"host": "192.0.2.1"}  # an address that nobody has
+            return {"workers": {"a": one, "b": other, "c": other | {"nthreads": 2}}}
 
     spread = _spread.Spread(Client(), _tiles.Tiles(NET, np.ones((10_000, 3)), "ntk"))
     alone = spread.here(keeps=False)
     assert spread.threads == 4 and spread.fits and 1e9 < alone < 1.5e9
     whole = 8 * sum((rows.stop - rows.start) * (columns.stop - columns.start) for rows, columns in spread.places)
     np.testing.assert_allclose(spread.here(keeps=True) - alone, whole / 4, rtol=0.05)
+    many = _spread.Spread(Client(), _tiles.Tiles(NET, np.ones((40_000, 3)), "ntk"))
+    assert len(spread.places) == 15 and len(many.places) == 55  # 5·6/2 of 2048, 10·11/2 of 4096
 
 
 def test_tls_without_a_scheduler_is_one_sentence():

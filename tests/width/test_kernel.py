@@ -298,7 +298,8 @@ def test_gradients_are_finite_everywhere_and_right_where_they_exist(name):
     np.testing.assert_allclose(pairs[part], np.stack([K[0], Theta[0]], axis=1)[part], rtol=tolerance, atol=1e-12)
 
 
-@pytest.mark.parametrize("on", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("on", [False, True])
 def test_a_pair_has_the_type_of_its_inputs_with_sixty_four_bits_on_or_off(on):
     net, x = MLP(widths=(3, 8, 2), activation="silu", C_b=0.2), np.array([[0.5, -1.0, 2.0], [1.0, 0.3, 0.7]])
     wanted = kernel(net, x).Theta[0, 1]
@@ -307,6 +308,7 @@ def test_a_pair_has_the_type_of_its_inputs_with_sixty_four_bits_on_or_off(on):
     assert found.dtype == np.float32 and float(found) == pytest.approx(float(wanted), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_an_interrupted_file_is_taken_up_where_it_stopped(tmp_path, monkeypatch):
     net, x, path = MLP((20, 5, 5, 1), "relu"), _inputs(), tmp_path / "kernel.npy"
     exact = kernel(net, x)

@@ -191,7 +191,7 @@ def plans(
         found += [
             in_file(count, outputs, group, rates=rates, residual=residual)
             for group in _GROUPS
-            if group == 1 or _together(count, group, rates) <= longest
+            if group == 1 or (group * TILE <= count and _together(count, group, rates) <= longest)
         ]
     found += [
         conjugate(count, outputs, rank, iterations(rank), keeps=keeps, rates=rates)

@@ -6,7 +6,6 @@ result or part of itself, so what a lost worker held is computed again by the ot
 
 import contextlib
 import copy
-import platform
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
@@ -17,7 +16,10 @@ from .._progress import quietly, track
 from ._tiles import Checkpoint, Place, Tiles, Which, cuts, products
 
 UNIT = 2048
-"""Inputs on each side of what one task computes: about a second of work."""
+"""Inputs on each side of what one task computes, and twice as many for many inputs: one or two seconds of work."""
+
+_MANY = 16
+"""Times the unit from which on inputs are many; what a task costs beside its work is then felt the least."""
 
 _AHEAD = 4
 """Tasks under way for each thread of the cluster."""
@@ -25,8 +27,8 @@ _AHEAD = 4
 _ROOM = 0.5
 """Part of the workers' memory that tiles may fill."""
 
-_WORKER, _ENTRY = 450e6, 76
-"""Bytes of a worker with its programs, and of an entry of what a thread of it makes."""
+_WORKER, _ENTRY = 750e6, 24
+"""Bytes of a worker with its programs and what they work on, and of an entry of what a thread of it makes."""
 
 
 class Spread:
@@ -37,27 +39,29 @@ class Spread:
         self.client, self.tiles, self.name = client, tiles, name
         self.checkpoint: Checkpoint | None = None
         with lost(client):
-            workers = client.scheduler_info(n_workers=-1)["workers"]
-            if not workers:
-                raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
-            machines = client.run(platform.node)
-        self._here = [workers[one] for one, node in machines.items() if node == platform.node() and one in workers]
-        self.threads = sum(worker["nthreads"] for worker in workers.values())
+            workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        if not workers:
+            raise ValueError("the scheduler has no workers: start one with 'dask worker ADDRESS'.")
+        own = _addresses()
+        self._here = [worker for worker in workers if worker["host"] in own]
+        self.threads = sum(worker["nthreads"] for worker in workers)
         self._ahead = _AHEAD * self.threads
-        self._lines = cuts(tiles.points, UNIT)
+        # A matter of the inputs alone, so that a call that goes on after a stop cuts them as before.
+        self.unit = 2 * UNIT if tiles.points >= _MANY * UNIT else UNIT
+        self._lines = cuts(tiles.points, self.unit)
         self.places = [(rows, columns) for i, rows in enumerate(self._lines) for columns in self._lines[: i + 1]]
-        room = sum(worker["memory_limit"] or np.inf for worker in workers.values())
+        room = sum(worker["memory_limit"] or np.inf for worker in workers)
         self.fits = self._whole < _ROOM * room
 
     @property
     def _whole(self) -> float:
-        return 4.0 * self.tiles.points * (self.tiles.points + UNIT)
+        return 4.0 * self.tiles.points * (self.tiles.points + self.unit)
 
     def here(self, *, keeps: bool) -> float:
         """Bytes that those workers take that run on this machine; with the tiles, if they keep them."""
         threads = sum(worker["nthreads"] for worker in self._here)
         own = sum(max(_WORKER, worker["metrics"].get("memory", 0)) for worker in self._here)
-        return own + threads * (_ENTRY * UNIT**2 + (self._whole / self.threads if keeps else 0))
+        return own + threads * (_ENTRY * self.unit**2 + (self._whole / self.threads if keeps else 0))
 
     def begin(self, *, keeps: bool) -> None:
         """Have the tiles made that are to be kept."""
@@ -91,7 +95,7 @@ class Spread:
         return self.client.submit(_itself, values, pure=False)
 
     def _entries(self, place: Place) -> Any:
-        one, two = (self._x[part.start // UNIT] for part in place)
+        one, two = (self._x[part.start // self.unit] for part in place)
         return self.client.submit(entries, self.tiles.net, self.tiles.which, one, two, place[0] == place[1], pure=False)
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
@@ -100,7 +104,7 @@ class Spread:
         if self.checkpoint is not None:
             out, done = self.checkpoint.load(out)
         with lost(self.client):
-            parts = [self._held(v[line]) for line in cuts(len(v), UNIT)]
+            parts = [self._held(v[line]) for line in cuts(len(v), self.unit)]
             for (rows, columns), (own, mirrored) in self._in_order(parts, done):
                 out[rows] += own
                 if rows != columns:
@@ -115,11 +119,18 @@ class Spread:
         places, nexts = self.places[done:], iter(range(done, len(self.places)))
         for place in track(places, "products"):
             while len(waiting) < self._ahead and (i := next(nexts, None)) is not None:
-                rows, columns = (part.start // UNIT for part in self.places[i])
+                rows, columns = (part.start // self.unit for part in self.places[i])
                 tile = self._tiles[i] if self._tiles else self._entries(self.places[i])
                 work = self.client.submit(product, tile, parts[columns], parts[rows], pure=False)
                 waiting.append(work)
             yield place, waiting.pop(0).result()
+
+
+def _addresses() -> set[str]:
+    # All that this machine has; psutil comes with distributed.
+    import psutil
+
+    return {one.address for those in psutil.net_if_addrs().values() for one in those}
 
 
 def _itself(values: np.ndarray) -> np.ndarray:
