@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.set-up
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Some machines forbid Python to keep what it has compiled; tests start a hundred programs.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup frameworks report docs test test-quick test-slow lint bench gold lock clean
 

@@ -34,11 +34,11 @@ def unhinted(monkeypatch):
         pytest.param(jax.nn.relu6, [(0, 1, 1), (6, 1, -1)], marks=SLOW),
         pytest.param(jax.nn.hard_swish, [(-3, 1, -0.5), (3, 1, -0.5)], marks=SLOW),
         pytest.param(jax.nn.sparse_plus, [(-1, 2, 0.5), (1, 2, -0.5)], marks=SLOW),
-        (jax.nn.soft_sign, [(0, 2, -4)]),
+        pytest.param(jax.nn.soft_sign, [(0, 2, -4)], marks=SLOW),
         pytest.param(jax.nn.celu, [(0, 2, -1)], marks=SLOW),
-        (lambda z: jnp.exp(z) + jnp.abs(z - 0.3) ** 3, [(0.3, 3, 12)]),
+        pytest.param(lambda z: jnp.exp(z) + jnp.abs(z - 0.3) ** 3, [(0.3, 3, 12)], marks=SLOW),
         (lambda z: jnp.sin(9 * z) + jnp.where(z > 1.5, 0.01, 0.0), [(1.5, 0, 0.01)]),
-        (lambda z: jnp.tanh(z) + 1e-4 * jnp.maximum(z + 20, 0), [(-20, 1, 1e-4)]),
+        pytest.param(lambda z: jnp.tanh(z) + 1e-4 * jnp.maximum(z + 20, 0), [(-20, 1, 1e-4)], marks=SLOW),
     ],
 )
 def test_kinks_that_nobody_declares_are_found(f, kinks):

@@ -42,8 +42,13 @@ def tree_of(path):
     return ast.parse(path.read_text())
 
 
+@functools.cache
+def walked(tree):
+    return list(ast.walk(tree))
+
+
 def nodes(path, *kinds):
-    return [node for node in ast.walk(tree_of(path)) if isinstance(node, kinds)]
+    return [node for node in walked(tree_of(path)) if isinstance(node, kinds)]
 
 
 def package_of(path):
@@ -53,7 +58,7 @@ def package_of(path):
 
 def imported(tree, package):
     """The full names of all that a module of this package imports, wherever in the file it does."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -68,11 +73,11 @@ def used(tree, package):
     """The full names in neft of all that a module imports, and of all that it takes from modules it has imported."""
     names = {name for name in imported(tree, package) if name.startswith("neft.")}
     bound = {"neft": "neft"}
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom):
             own = imported(ast.Module([node], []), package)
             bound |= {alias.asname or alias.name: name for alias, name in zip(node.names, own) if is_module(name)}
-    for node in ast.walk(tree):
+    for node in walked(tree):
         first, *rest = dotted(node)
         if rest and first in bound:
             names.add(".".join([bound[first], *rest]))
@@ -172,6 +177,7 @@ def test_every_requirement_is_pinned():
     assert "jax" in required and required <= pinned
 
 
+@pytest.mark.slow
 def test_the_theory_needs_no_package_for_pictures_commands_or_clusters():
     program = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); import neft; neft.sweep, neft.claims; "
     program += "print(neft.width.statistics(neft.MLP((1, 2, 1), 'relu', C_W=2.0), [1.0]).K.round(9).tolist())"

@@ -60,7 +60,7 @@ def networks(n: int) -> dict[str, Network]:
         ],
     }
     encoded = {"encoding": "sinusoidal", "C_e": 2.0}
-    block = [Residual(LayerNorm(), attention(C_K=1.5), skip=0.8), Residual(RMSNorm(), dense, "relu", dense)]
+    block = [Residual(LayerNorm(), attention(C_K=3.0), skip=0.5), Residual(RMSNorm(), dense, "relu", dense)]
     sequences = {
         "attention, softmax": [dense, attention(), "relu", pool, end],
         "attention, linear": [dense, attention(weights="linear", C_K=0.3), "relu", pool, end],
@@ -73,7 +73,7 @@ def networks(n: int) -> dict[str, Network]:
             Flatten(),
             end,
         ],
-        "attention after norms": [dense, *block, "relu", pool, end],
+        "attention after norms": [dense, *block, "relu", Flatten(), end],
     }
     found = {name: Network(IMAGE, blocks) for name, blocks in images.items()}
     return found | {name: Network(SEQUENCE, blocks) for name, blocks in sequences.items()}

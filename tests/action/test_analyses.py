@@ -103,6 +103,7 @@ def test_the_third_order_flow_escapes_sooner():
     assert third is not None and second is not None and third < second
 
 
+@pytest.mark.slow
 def test_alignment_not_counting_makes_a_term_large():
     rng = np.random.default_rng(0)
     z, m = rng.normal(size=(300, 20)), np.arange(300) % 3

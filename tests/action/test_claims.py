@@ -72,12 +72,15 @@ SLOW = {
 }
 
 
+COMPILES_MUCH = {"action-a-uw-derivative", "action-a-log-derivative", "action-a-s2-uw"}
+
+
 @functools.cache
 def outcome(id):
     return claims.check([id]).outcomes[0]
 
 
-@pytest.mark.parametrize("id", QUICK)
+@pytest.mark.parametrize("id", [pytest.param(id, marks=[pytest.mark.slow] * (id in COMPILES_MUCH)) for id in QUICK])
 def test_formulas_get_the_verdict_of_the_theory(id):
     assert outcome(id).verdict == QUICK[id], outcome(id).summary
 

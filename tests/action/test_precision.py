@@ -55,6 +55,7 @@ def test_a_trained_loss_is_recovered_and_called_after():
         assert float(loss(fit.params)) == pytest.approx(found.truth, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_loss_that_closes_over_numpy_labels_is_left_as_it_was():
     params, (z, m) = exact.problem(True)
 

@@ -64,9 +64,10 @@ def test_the_bound_reaches_the_nearest_zero_of_one_unit_and_two_classes(name):
     assert not _exclusion.free_of_zeros(theta, data, act, 1.001 * nearest).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, sigma",
-    [("silu", lambda x: x / (1 + np.exp(-x))), pytest.param("tanh", np.tanh, marks=pytest.mark.slow)],
+    [("silu", lambda x: x / (1 + np.exp(-x))), ("tanh", np.tanh)],
 )
 def test_samples_excluded_by_the_bound_have_no_zero_and_the_others_are_searched(name, sigma):
     params, (z, m) = exact.problem(False, seed=6)

@@ -83,6 +83,7 @@ def test_the_block_of_a_network_in_a_file(neft, tmp_path):
     assert advice["strength"] > 0 and advice["C_W"] == pytest.approx(1.28)
 
 
+@pytest.mark.slow
 def test_phases_of_a_block(neft, tmp_path):
     line = ("phase", "relu", "--residual", "--skip", "0.6", "--C-W", "0.5,2", "--points", "2")
     text = neft(*line, "--out", tmp_path / "p.json").stdout

@@ -138,7 +138,16 @@ until_interrupted(work)
     assert (tmp_path / "put back").exists() == (moment == "twice")
 
 
-@pytest.mark.parametrize("module", ["socket", "typer", "numpy", "jax._src.core", "matplotlib.figure"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "typer",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("socket", "numpy", "jax._src.core", "matplotlib.figure")
+        ),
+    ],
+)
 def test_while_a_module_is_loaded(tmp_path, module):
     code = """
 import os, signal, sys, neft.cli

@@ -133,6 +133,7 @@ def test_an_archive_cut_anywhere_is_refused(length):
         contents(ARCHIVE[:length])
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(ARCHIVE) - 1), st.integers(1, 255))
 def test_a_changed_byte_in_an_archive_is_refused_or_without_effect(place, change):
     damaged = bytearray(ARCHIVE)

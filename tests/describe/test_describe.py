@@ -59,6 +59,7 @@ def test_the_variance_of_a_relu_network_is_halved_by_each_layer():
     np.testing.assert_allclose(card.K, [1, 1 / 2, 1 / 4], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_drawn_outputs_have_the_predicted_variance(sampled):
     drawn = sampled.draws
     assert drawn.outputs.shape == (600, 2)

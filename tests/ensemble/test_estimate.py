@@ -138,6 +138,7 @@ def test_one_layer_and_layers_of_one_neuron_are_no_special_case(widths):
     assert all(np.isfinite(e.mean).all() and np.isfinite(e.stderr).all() for e in found.tensors.values())
 
 
+@pytest.mark.slow
 def test_estimates_survive_a_file(tmp_path):
     found = cheap(16, 0)
     found.save(tmp_path / "found.npz")

@@ -71,7 +71,7 @@ def test_a_residual_network_is_checked_at_several_widths():
 @pytest.mark.slow
 def test_a_residual_network_is_checked_at_two_inputs():
     net = Network(3, [Dense(8, C_W=1.2), Residual("tanh", Dense(8, C_b=0.1, C_W=0.8), skip=0.9), "tanh", Dense(1)])
-    found = check(net, X, draws=6000, dtype=np.float32)
+    found = check(net, X, draws=12_000, dtype=np.float32)
     assert found.agrees and found.theory["V"].shape == (3, 2, 2, 2, 2)
     for name in ("Theta", "A", "B", "F"):
         assert found.resolved(name)[1:].max() > 10, name

@@ -36,6 +36,7 @@ def test_the_cumulants_are_those_of_the_definition_and_unbiased():
         assert abs(values.mean() - value) < 5 * values.std() / np.sqrt(len(values)), (name, where)
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_agrees_with_theory():
     # Two layers are exact at any width: K and V of the outputs, Θ, A, B, D and F of the NTK.
     n = 2

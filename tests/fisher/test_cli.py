@@ -30,6 +30,7 @@ def arrays(tmp_path):
 LAYERS = [pytest.param(name, 51, marks=pytest.mark.slow) for name in ("linear", "layer", "softmax", "two")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("subsystem", "size"), [("neuron", 17), *LAYERS])
 def test_fisher_shows_a_metric(neft, arrays, tmp_path, subsystem, size):
     line = ("fisher", arrays, "--subsystem", subsystem, "--neurons", 3, "--count", 20, "--json")
@@ -41,6 +42,7 @@ def test_fisher_shows_a_metric(neft, arrays, tmp_path, subsystem, size):
     assert (tmp_path / "metric.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_train_writes_curves_and_goes_on_from_a_checkpoint(neft, arrays, tmp_path):
     line = ["train", arrays, "--optimizer", "sgd", "--hidden", "5,5", "--batch", 10, "--quiet"]
     files = ["--checkpoint", tmp_path / "run.npz", "--out", tmp_path / "curves.json"]

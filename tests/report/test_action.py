@@ -32,6 +32,7 @@ def test_the_analysis_shows_terms_radius_convergence_and_elements(analysis):
     assert titles[3:] == ["The loss along tθ and its series", "Elements"]
 
 
+@pytest.mark.slow
 def test_orders_and_terms_are_those_of_the_expansion(analysis):
     orders, terms, *_ = tables(analysis)
     wanted = action.expand(THETA, DATA, 3)

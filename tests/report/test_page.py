@@ -89,6 +89,7 @@ def test_a_picture_is_described_and_takes_the_colour_of_text():
     assert not re.search(r"<svg[^>]* (width|height)=", text)
 
 
+@pytest.mark.slow
 def test_the_command_tells_of_failed_sections(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 

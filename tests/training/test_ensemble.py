@@ -142,6 +142,7 @@ def test_an_interrupted_run_goes_on_from_its_files(flow, monkeypatch, tmp_path):
         training.ensemble(NET, X, Y, TEST, **options)
 
 
+@pytest.mark.slow
 def test_results_come_back_from_files(flow, tmp_path):
     flow.save(tmp_path / "flow.npz")
     assert neft.load(tmp_path / "flow.npz") == flow

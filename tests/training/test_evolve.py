@@ -132,6 +132,7 @@ def test_a_kernel_that_loses_positivity_is_told_and_nothing_is_nan(monkeypatch):
     assert np.isfinite(found.train).all()
 
 
+@pytest.mark.slow
 def test_bad_input_gets_one_clear_sentence():
     params = setting()[0]
     with one_sentence("truncation", "4", "at most 3"):

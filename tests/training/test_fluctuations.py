@@ -137,6 +137,7 @@ def test_steps_at_infinite_width_are_the_steps_themselves():
         np.testing.assert_allclose(found.outputs[0, 0], z[3:], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_shuffled_epochs_take_every_input_once():
     taken = np.asarray(draw_batches(KEY, np.arange(3), steps=7, count=7, batch=2, shuffled=True))
     assert taken.shape == (3, 7, 2)

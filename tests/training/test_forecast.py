@@ -58,6 +58,7 @@ def test_the_command_predicts_from_a_file(tmp_path):
     assert done.exit_code == 2 and "holds no x_test" in done.output
 
 
+@pytest.mark.slow
 def test_the_command_predicts_bundled_data():
     done = CliRunner().invoke(app, ["predict", "--train", "6", "--test", "2", "--activation", "relu", "--C-W", "2"])
     assert done.exit_code == 0 and "Shown: 2 of 2 inputs, 3 of 10 outputs" in done.output, done.output

@@ -100,6 +100,7 @@ def test_a_sample_of_gaussian_features_shows_the_curve_of_their_spectrum(ridge):
     np.testing.assert_allclose(np.sum(eigenvalues / (eigenvalues + kappa)) + ridge / kappa, 100, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_the_curve_at_the_sample_itself_is_its_leave_one_out_error():
     Theta = width.kernel(NET, X).Theta
     fit = training.regress(NET, X, Y, ridge=0.3)

@@ -141,6 +141,7 @@ def test_flow_on_the_cross_entropy_is_the_limit_of_small_steps():
     assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_course_that_runs_away_is_told():
     net, params, _ = setting("tanh")
     with pytest.warns(UserWarning, match="did not get to its end"):

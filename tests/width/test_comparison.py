@@ -45,16 +45,6 @@ def test_the_transport_terms_agree_with_simulation():
     _agrees_and_is_resolved(found, (1, 2))
 
 
-# silu and sin, whose recursions are those of gelu, are checked through two layers, tanh through three, with 3 inputs.
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gelu", "elu(1)", "hard_tanh", "relu"])
-def test_four_layers_of_unequal_widths_agree_with_simulation(name):
-    # The third layer of a deeper network is that of a network of three layers.
-    draws = 50_000 if name == "relu" else 25_000
-    found = check(MLP((3, 8, 6, 9, 2), name, **HYPER), X, draws=draws, key=jax.random.key(2), dtype=np.float32)
-    _agrees_and_is_resolved(found, (1, 2, 3))
-
-
 @pytest.mark.slow
 def test_hyperparameters_may_differ_from_layer_to_layer():
     net = MLP((3, 7, 4), "gelu", C_b=(0.1, 0.4), C_W=(1.5, 0.8), lambda_b=(0.2, 0.9), lambda_W=(1.1, 0.3))

@@ -15,6 +15,7 @@ from neft.width import advise, asymptotics, depth_flow, statistics
 KEPT = Path(neft.__file__).parent / "plot" / "depth.json"
 
 
+@pytest.mark.slow
 def test_a_plain_relu_network_grows_by_five_a_layer():
     found = depth_flow(("relu", Dense(8, C_W=2.0)), 12)
     np.testing.assert_allclose(found.V, 5 * np.arange(1, 13), rtol=1e-12)

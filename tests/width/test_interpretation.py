@@ -111,9 +111,9 @@ def test_an_activation_that_jumps_has_a_coupling_and_a_shift_of_its_variance():
     "net",
     [
         MLP((3, 1), "tanh"),
-        MLP((3, 1, 1, 1), "tanh", C_b=0.1),
-        MLP((3, 5, 5, 1), "tanh", C_b=0.3, C_W=0.0),
-        MLP((3, 5, 5, 1), "tanh", lambda_W=0.0),
+        pytest.param(MLP((3, 1, 1, 1), "tanh", C_b=0.1), marks=pytest.mark.slow),
+        pytest.param(MLP((3, 5, 5, 1), "tanh", C_b=0.3, C_W=0.0), marks=pytest.mark.slow),
+        pytest.param(MLP((3, 5, 5, 1), "tanh", lambda_W=0.0), marks=pytest.mark.slow),
         MLP((3, 5, 5, 1), "relu", C_W=(1.0, 1.0, 0.0), C_b=0.1),
     ],
     ids=["one layer", "width one", "no weights", "weights at rest", "no weights in the last layer"],

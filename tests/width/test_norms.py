@@ -110,6 +110,7 @@ def test_what_norms_do_not_know_is_named(blocks, words):
         _ = statistics(Network(3, [*blocks, Dense(2)]), X).V
 
 
+@pytest.mark.slow
 def test_differentials_through_norms_are_named():
     found = statistics(Network(3, [Dense(8), branch(RMSNorm()), Dense(2)]), X)
     for name in "PQRSTU":

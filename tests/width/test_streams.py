@@ -34,7 +34,9 @@ def distances(name):
     """By tensor, how far theory is from drawn networks and how large it is, in standard errors, entry by entry."""
     entry = DRAWN[name]
     x = np.array(entry["x"])
-    theory, found = statistics(Network.from_dict(entry["network"]), x if len(x) > 1 else x[0]), {}
+    # The simulation's own errors are above 1e-3.
+    theory = statistics(Network.from_dict(entry["network"]), x if len(x) > 1 else x[0], rtol=1e-5)
+    found = {}
     for tensor, (value, error) in entry["tensors"].items():
         if theory.tensors[tensor] is None:
             continue
@@ -150,6 +152,7 @@ def test_a_linear_branch_is_one_of_any_number_of_matrices():
             agree(other.tensors[name], value)
 
 
+@pytest.mark.slow
 def test_what_several_inputs_do_not_know_is_named():
     with pytest.raises(AbsentTensor, match="RMSNorm has no recursion for several inputs"):
         _ = statistics(Network(3, [FIRST, double("relu", 0.8), RMSNorm(), LAST]), X).V

@@ -5,11 +5,14 @@ On average that is the full batch. Its noise has a covariance that is linear in 
 that these obey a closed recursion (docs/theory/training, eqs. 44-47).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.linalg
 
 from .. import _check
 from ._kernels import Blocks
+from ._momentum import Momentum
 from ._schedule import Schedule
 
 
@@ -47,26 +50,41 @@ def _recursion(plan: Schedule, l: np.ndarray, v: np.ndarray, start: np.ndarray) 
     assert plan.steps is not None and plan.learning_rate is not None and plan.batch is not None
     N, m, step = len(l), plan.momentum, plan.learning_rate * l
     excess = (N - plan.batch) / (plan.batch * max(N - 1, 1))
-    # c/η and v after a step are fixed combinations of those before it, the mean residual and the noise.
     own, push = 1 - m.here * step, m.before
     left, velocity, c = np.ones(N), np.zeros(N), np.zeros(N)
-    cc, cv, vc, vv = (np.zeros_like(start) for _ in range(4))
+    moments = _Moments(*(np.zeros_like(start) for _ in range(4)))
     kept: dict[int, np.ndarray] = {}
     wanted = plan.steps.ravel().tolist()
-    rows, columns, by_row = own[:, None], step[None, :], step[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         for done in range(max(wanted) + 1):
             if done in wanted:
-                kept[done] = cc
-            residuals = start * np.multiply.outer(left, left) + by_row * cc * columns
+                kept[done] = moments.cc
+            residuals = start * np.multiply.outer(left, left) + step[:, None] * moments.cc * step[None, :]
             diagonal = np.einsum("am,rmn,an->ra", v, residuals, v, optimize=True)
             noise = excess * (N * (v.T * diagonal[:, None, :]) @ v - residuals)
-            cc, cv, vc, vv = (
-                rows * cc * own + push * (rows * cv + vc * own) + push**2 * vv + m.here**2 * noise,
-                -rows * cc * columns + m.beta * rows * cv - push * vc * columns + push * m.beta * vv + m.here * noise,
-                -by_row * cc * own - push * by_row * cv + m.beta * vc * own + push * m.beta * vv + m.here * noise,
-                by_row * cc * columns - m.beta * (by_row * cv + vc * columns) + m.beta**2 * vv + noise,
-            )
+            moments = _after(m, step, moments, noise)
             c, velocity = own * c + push * velocity + m.here, m.beta * velocity + 1 - step * c
             left = 1 - step * c
     return np.stack([kept[T] for T in wanted])
+
+
+class _Moments(NamedTuple):
+    """Second moments of c/η and of the velocity v, each (R, N, N)."""
+
+    cc: np.ndarray
+    cv: np.ndarray
+    vc: np.ndarray
+    vv: np.ndarray
+
+
+def _after(m: Momentum, step: np.ndarray, before: _Moments, noise: np.ndarray) -> _Moments:
+    # c/η and v after a step are fixed combinations of those before it, the mean residual and the noise.
+    cc, cv, vc, vv = before
+    own, push, columns, by_row = 1 - m.here * step, m.before, step[None, :], step[:, None]
+    rows = own[:, None]
+    return _Moments(
+        rows * cc * own + push * (rows * cv + vc * own) + push**2 * vv + m.here**2 * noise,
+        -rows * cc * columns + m.beta * rows * cv - push * vc * columns + push * m.beta * vv + m.here * noise,
+        -by_row * cc * own - push * by_row * cv + m.beta * vc * own + push * m.beta * vv + m.here * noise,
+        by_row * cc * columns - m.beta * (by_row * cv + vc * columns) + m.beta**2 * vv + noise,
+    )

@@ -209,24 +209,45 @@ def _edge(step: Step, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _crossing(f: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Where each f changes from negative to positive; an end where it does not."""
-    f_low, f_high = f(low), f(high)
-    inside = (f_low < 0) & (f_high > 0)
-    found, left, side = np.where(f_low >= 0, low, high), inside, np.zeros(low.shape)
+    bracket = _Bracket(low, high, f(low), f(high), np.zeros(low.shape))
+    inside = (bracket.f_low < 0) & (bracket.f_high > 0)
+    found, left = np.where(bracket.f_low >= 0, low, high), inside
     for count in range(60):
-        # The secant, with an end that stays pulled in, and now and then the middle.
-        line = (low * f_high - high * f_low) / np.where(inside, f_high - f_low, 1.0)
-        good = inside & (count % 5 < 4) & (low < line) & (line < high)
-        at = np.where(good, line, (low + high) / 2)
+        at = bracket.guess(inside & (count % 5 < 4))
         value = f(at)
-        under = value < 0
-        f_low = np.where(under, value, np.where(side > 0, f_low / 2, f_low))
-        f_high = np.where(under, np.where(side < 0, f_high / 2, f_high), value)
-        low, high, side = np.where(under, at, low), np.where(under, high, at), np.where(under, -1, 1)
+        bracket = bracket.cut(at, value)
         found = np.where(left, at, found)
-        left = left & (np.abs(value) > 1e-9) & (high - low > 1e-10 * np.abs(high))
+        left = left & (np.abs(value) > 1e-9) & (bracket.high - bracket.low > 1e-10 * np.abs(bracket.high))
         if not left.any():
             break
     return found
+
+
+class _Bracket(NamedTuple):
+    """Ends with the values there, and the end that moved last (-1: the lower one, 1: the upper one)."""
+
+    low: np.ndarray
+    high: np.ndarray
+    f_low: np.ndarray
+    f_high: np.ndarray
+    side: np.ndarray
+
+    def guess(self, by_secant: np.ndarray) -> np.ndarray:
+        """The secant's zero where it is asked for and lies between the ends, else the middle."""
+        line = (self.low * self.f_high - self.high * self.f_low) / np.where(by_secant, self.f_high - self.f_low, 1.0)
+        good = by_secant & (self.low < line) & (line < self.high)
+        return np.where(good, line, (self.low + self.high) / 2)
+
+    def cut(self, at: np.ndarray, value: np.ndarray) -> "_Bracket":
+        """The part with the zero; an end that stays a second time is pulled in."""
+        under = value < 0
+        return _Bracket(
+            np.where(under, at, self.low),
+            np.where(under, self.high, at),
+            np.where(under, value, np.where(self.side > 0, self.f_low / 2, self.f_low)),
+            np.where(under, np.where(self.side < 0, self.f_high / 2, self.f_high), value),
+            np.where(under, -1, 1),
+        )
 
 
 def _solved(step: Step, K: float, C_b: float, C_W: float) -> tuple[float, float, float] | None:
