@@ -504,6 +504,9 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "sections": [("Nothing", lambda context: "<p>nothing</p>")],
             "quiet": True,
             "workers": 1,
+            "loss": "square",
+            "batch": None,
+            "momentum": 0.0,
         },
         "sweep.Specification": lambda: {"kind": "check", "fixed": {"draws": 4}, "grid": {"depth": [2]}, "cases": ()},
         "sweep.Specification.read": lambda: {"path": "quick"},
@@ -579,10 +582,13 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "batches": None,
             "loss": "square",
         },
+        "training.assess": lambda: {"outputs": np.ones((2, 3, 2)), "y_test": [0, 1, 0], "bins": 5},
         "training.forecast": lambda: (
             trained
             | {
                 "x_test": t()["x"],
+                "y_test": None,
+                "widths": None,
                 "time": 1.0,
                 "steps": None,
                 "learning_rate": None,
@@ -691,6 +697,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
                 "draws": 2,
                 "key": t()["key"],
                 "start": None,
+                "rtol": None,
             }
         ),
         "training.sample_from_kernels": lambda: {

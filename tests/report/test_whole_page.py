@@ -7,7 +7,7 @@ import pytest
 
 from neft import MLP, claims, data, report
 from neft.report._section_action import stopping
-from neft.report._section_training import after, orders
+from neft.report._section_training import after, as_trained, orders
 
 pytestmark = [pytest.mark.xdist_group("whole page"), pytest.mark.slow]
 
@@ -134,3 +134,15 @@ def test_what_a_quick_page_leaves_out_stands_in_a_whole_one(tmp_path):
     assert first[-1] < 0.2 and third[-1] < first[-1] and len(first) == 3
     assert "Prediction with corrections of order 1/width" in text
     assert "∇S_T·∇S_E turns negative" in text and "--quick" not in re.sub("<code>.*?</code>", "", text)
+
+
+def test_classifiers_by_batches_with_momentum_have_a_part(tmp_path):
+    options = {"sections": [("Training", as_trained)], "loss": "cross_entropy", "batch": 2, "momentum": 0.5}
+    for quick, says in ((True, "at infinite width"), (False, "with terms of order 1/width")):
+        written = report.write(tmp_path / "page.html", MLP((2, 128, 3), "tanh"), three_clouds(), quick=quick, **options)
+        assert [section.failure for section in written.sections] == [None]
+        text = (tmp_path / "page.html").read_text()
+        assert says in text and "each by a batch of 2, with momentum 0.5" in text
+        assert "share of right answers" in text and "calibration error" in text
+    plain = report.write(tmp_path / "page.html", MLP((2, 8, 3)), three_clouds(), sections=options["sections"])
+    assert plain.failed == () and "As it is trained" not in (tmp_path / "page.html").read_text()

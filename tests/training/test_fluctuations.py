@@ -162,7 +162,9 @@ def test_shuffled_epochs_take_every_input_once():
 def net(monkeypatch):
     """A network whose tensors nobody has to wait for."""
     known = {k: v[:N, :N] if v.ndim == 2 else v[:N, :N, :N, :N] for k, v in tensors().items()}
-    monkeypatch.setattr(_sample, "output_tensors", lambda net, x, names: {name: known[name] for name in names})
+    monkeypatch.setattr(
+        _sample, "output_tensors", lambda net, x, names, rtol=None: {name: known[name] for name in names}
+    )
     return MLP((2, 400, 2), "erf", C_b=0.1)
 
 
@@ -182,11 +184,34 @@ def test_order_one_comes_with_the_same_draws_at_infinite_width(net, tmp_path):
     np.testing.assert_allclose(flow.outputs[:, 0], flow.start, atol=1e-9)
 
 
+def test_given_outputs_of_infinite_width_are_kept():
+    own, index = law(tensors(), 50.0, N, O), np.arange(3)
+    free = draw(own, KEY, index)
+    given = draw(own, KEY, index, infinite=free.infinite)
+    for one, other in zip(free, given):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_many_test_inputs_are_taken_in_blocks(monkeypatch):
+    monkeypatch.setattr(_sample, "TOGETHER", 3)
+    monkeypatch.setattr(_sample, "LEAST", 1)
+    net = MLP((2, 10**6, 2), "tanh", C_b=0.1)
+    x, at = np.array([[1.0, 0.1], [0.2, 1.0]]), np.array([[0.5, -0.4], [-1.0, 0.3]])
+    options = {"steps": [0, 3], "learning_rate": 0.1, "draws": 3, "key": KEY, "order": 1}
+    found, first = (training.sample(net, x, [0, 1], part, **options) for part in (at, at[:1]))
+    assert found.blocks == 2 and first.blocks == 1 and found.outputs.shape == (3, 2, 2, 2)
+    # At this width draws are those of infinite width but for 1e-3, in each block; the fluctuations are its own.
+    change = found.outputs - found.infinite_outputs
+    assert 0 < np.abs(change[:, 0]).max() < 1e-2 and (np.abs(change).max((0, 1, 3)) > 1e-5).all()
+    np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
+
+
 def test_narrow_networks_lose_draws_and_say_so():
     narrow = law(tensors(), 0.5, N, O)
     assert not draw(narrow, KEY, np.arange(50)).positive.all()
     with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have"):
-        _sample._warn_lost(1, np.array([True, True]), narrow)
+        _sample._warn_lost(1, np.array([True, True]), narrow.n)
 
 
 @pytest.mark.slow

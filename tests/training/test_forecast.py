@@ -70,8 +70,12 @@ def test_bad_input_gets_one_clear_sentence():
         training.forecast(net, X, Y, TEST, draws=1)
     with one_sentence("key is missing"):
         training.forecast(net, X, Y, TEST, draws=4)
-    with one_sentence("for one moment"):
-        training.forecast(net, X, Y, TEST, time=[1.0, 2.0])
+    with one_sentence("y_test is given", "square"):
+        training.forecast(net, X, Y, TEST, y_test=[0, 1, 0, 0, 1])
+    with one_sentence("widths is empty"):
+        training.forecast(net, X, Y, TEST, widths=[])
+    with one_sentence("time and steps are both given"):
+        training.forecast(net, X, Y, TEST, time=[1.0, 2.0], steps=3)
 
 
 @pytest.mark.slow
@@ -85,6 +89,11 @@ def test_the_command_predicts_classifiers_by_batches_with_momentum(tmp_path):
     found = neft.load(out)
     assert found.prediction.order == 0 and found.prediction.outputs.shape == (8, 5, 2)
     assert found.mean.shape == found.trained.mean.shape == (5, 2)
+    done = CliRunner().invoke(app, (line + " --order 1 --hidden-widths 200,400").split())
+    assert done.exit_code == 0, done.output
+    several = neft.load(out)
+    assert several.hidden == (200, 400) and several.each[1][0].widths == (1, 400, 2)
+    np.testing.assert_allclose(several.each[1][0].prediction.infinite_outputs, found.prediction.outputs, atol=1e-12)
     for wrong in ("--batch 3", "--momentum 1.5", "--loss hinge"):
         done = CliRunner().invoke(app, (line + " " + wrong).split())
         assert done.exit_code == 2 and wrong.split()[0].strip("-") in done.output
@@ -101,3 +110,24 @@ def test_order_one_with_momentum_is_sampled(monkeypatch):
     net = MLP(widths=(1, 8, 1), activation="erf", C_b=0.4)
     training.forecast(net, X, Y, TEST, steps=3, learning_rate=0.1, momentum=0.5, order=1)
     assert asked["order"] == 1 and asked["momentum"] == 0.5 and asked["draws"] == 256
+
+
+@pytest.mark.slow
+def test_widths_and_moments_stand_in_one_picture():
+    import jax
+
+    net = MLP(widths=(1, 8, 2), activation="erf", C_b=0.4, C_W=1.2)
+    options = {"loss": "cross_entropy", "learning_rate": 0.2, "steps": [1, 4], "draws": 3, "samples": 5}
+    found = training.forecast(
+        net, X[:2], [0, 1], TEST, y_test=[0, 0, 1, 1, 1], widths=[8, 16], key=jax.random.key(1), **options
+    )
+    alone = training.forecast(net, X[:2], [0, 1], TEST, key=jax.random.key(1), **(options | {"steps": 4}))
+    np.testing.assert_allclose(found.each[0][1].mean, alone.mean)
+    np.testing.assert_allclose(found.each[0][1].trained.test, alone.trained.test)
+    figure = plot.draw(found)
+    line = figure.axes[0].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), [one.assessment.accuracy for one in found.each[0]])
+    assert [axes.get_xlabel() for axes in figure.axes] == ["steps", "steps"]
+    (table,) = tables(found)
+    assert len(table.rows) == 4 and "right answers" in table.columns
+    assert any(one.title == "Answers at 5 test inputs" for one in tables(found.each[0][0]))

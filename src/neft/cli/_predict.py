@@ -19,8 +19,22 @@ def predict(
         str,
         typer.Argument(help="An .npz file of x_train, y_train and x_test, or the name of a data set.", metavar="DATA"),
     ] = "fashion-mnist",
-    trains: Annotated[int, typer.Option("--train", help="Number of training images, for a named set.")] = 50,
-    tests: Annotated[int, typer.Option("--test", help="Number of test images, for a named set.")] = 20,
+    trains: Annotated[
+        int | None,
+        typer.Option("--train", help="Training images of a named set (50; 32 at order 1).", show_default=False),
+    ] = None,
+    tests: Annotated[
+        int | None, typer.Option("--test", help="Test images of a named set (20; 8 at order 1).", show_default=False)
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            help="Labels of a named set that are taken, such as 2,4 (all; at order 1 with another "
+            "loss or steps the first two).",
+            show_default=False,
+        ),
+    ] = None,
     preprocess: Annotated[
         str, typer.Option("--preprocess", help="For a named set, steps joined by +, such as pool(49)+global.")
     ] = "pool(49)+global",
@@ -40,8 +54,16 @@ def predict(
     loss: Annotated[str, typer.Option("--loss", help="square or cross_entropy.")] = "square",
     order: Annotated[int, typer.Option("--order", help="0: infinite width; 1: with corrections in 1/width.")] = 0,
     samples: Annotated[
-        int, typer.Option("--samples", help="Draws that a prediction is averaged over which has no closed form.")
-    ] = 256,
+        int | None,
+        typer.Option(
+            "--samples",
+            help="Draws that a prediction without a closed form is averaged over (256; 64 at order 1).",
+            show_default=False,
+        ),
+    ] = None,
+    hidden_widths: Annotated[
+        str | None, typer.Option("--hidden-widths", help="Several widths of the hidden layers, such as 64,256,1024.")
+    ] = None,
     draws: Annotated[int, typer.Option("--draws", help="Networks to train by simulation, to compare with.")] = 0,
 ) -> None:
     """Predict the mean and spread of networks trained on half the squared error or the cross-entropy, and train some.
@@ -51,23 +73,35 @@ def predict(
 
     Example: neft predict mine.npz --activation gelu --depth 3 --width 256 --draws 32 --plot trained.svg
 
-    Example: neft predict --loss cross_entropy --steps 200 --learning-rate 0.1 --batch 32 --momentum 0.9
+    Order 1 needs tensors over all sets of four inputs, so that fewer images and classes are its defaults.
+
+    Example: neft predict --loss cross_entropy --steps 200 --learning-rate 0.1 --batch 32 --momentum 0.9 --order 1
     """
     from .. import _check, training
 
     _check.one_of("--loss", loss, ("square", "cross_entropy"))
 
+    answers = None
     if data.endswith(".npz"):
+        if classes is not None:
+            raise ValueError(f"--classes goes with a named set, but DATA is {data!r}.")
         x_train, y_train, x_test = npz(data, full)
         if loss == "cross_entropy" and y_train.ndim == 1:
             y_train = _one_hot(y_train)
     else:
-        x_train, y_train, x_test = _named(data, trains, tests, preprocess, full, square=loss == "square")
+        few = order == 1
+        sampled = loss != "square" or momentum or batch
+        taken = _whole_numbers("--classes", classes) or ([0, 1] if few and sampled else None)
+        counts = (32 if few else 50) if trains is None else trains, (8 if few else 20) if tests is None else tests
+        x_train, y_train, x_test, labels = _named(data, *counts, taken, preprocess, full, square=loss == "square")
+        answers = None if loss == "square" else labels
     found = training.forecast(
         network.sized(x_train, y_train).build(),
         x_train,
         y_train,
         x_test,
+        y_test=answers,
+        widths=_whole_numbers("--hidden-widths", hidden_widths),
         time=time,
         steps=steps,
         learning_rate=learning_rate,
@@ -76,7 +110,7 @@ def predict(
         batch=batch,
         loss=loss,
         order=order,
-        samples=samples,
+        samples=(64 if order == 1 else 256) if samples is None else samples,
         draws=draws,
         key=key_of(network.seed),
     )
@@ -119,9 +153,18 @@ def _one_hot(labels: "np.ndarray") -> "np.ndarray":
     return np.eye(max(2, int(labels.max(initial=0)) + 1))[labels]
 
 
+def _whole_numbers(option: str, given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    try:
+        return [int(part) for part in given.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} is {given!r}, but must be whole numbers joined by commas.") from None
+
+
 def _named(
-    name: str, trains: int, tests: int, preprocess: str, full: bool | None, *, square: bool
-) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    name: str, trains: int, tests: int, classes: list[int] | None, preprocess: str, full: bool | None, *, square: bool
+) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
     import numpy as np
 
     from .. import _check
@@ -129,7 +172,16 @@ def _named(
 
     options: Any = {"preprocess": preprocess, "full": full, "dtype": np.float64}
     train, test = (sets.load(name, split, **options) for split in ("train", "test"))
-    trains = _check.integer("--train", trains, at_least=1, at_most=train.count)
-    tests = _check.integer("--test", tests, at_least=1, at_most=test.count)
-    targets = np.eye(train.classes)[train.y[:trains]] - (1 / train.classes if square else 0.0)
-    return train.x[:trains], targets, test.x[:tests]
+    known = range(train.classes) if classes is None else classes
+    if len(set(known)) < 2 or not set(known) <= set(range(train.classes)):
+        raise ValueError(
+            f"--classes is {','.join(map(str, known))}, but must be two labels or more from 0 to {train.classes - 1}."
+        )
+    where = [np.flatnonzero(np.isin(part.y, list(known))) for part in (train, test)]
+    trains = _check.integer("--train", trains, at_least=1, at_most=len(where[0]))
+    tests = _check.integer("--test", tests, at_least=1, at_most=len(where[1]))
+    first, second = where[0][:trains], where[1][:tests]
+    order = np.array(list(known))
+    labels, answers = ((part.y[rows][:, None] == order).argmax(1) for part, rows in ((train, first), (test, second)))
+    targets = np.eye(len(order))[labels] - (1 / len(order) if square else 0.0)
+    return train.x[first], targets, test.x[second], answers

@@ -28,6 +28,11 @@ def report(
         ),
     ] = None,
     full: Full = None,
+    loss: Annotated[
+        str, typer.Option("--loss", help="What networks are trained on: square or cross_entropy.")
+    ] = "square",
+    batch: Annotated[int | None, typer.Option("--batch", help="Training examples that a step takes.")] = None,
+    momentum: Annotated[float, typer.Option("--momentum", help="Of the steps, at least 0 and below 1.")] = 0.0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, and no quick claims: under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="The file to write.", metavar="FILE")] = Path("report.html"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars, and no output when all goes well.")] = False,
@@ -41,10 +46,19 @@ def report(
     Example: neft report --activation gelu --depth 4 --width 64 --C-W 1.98 --C-b 0.17 --data fashion-mnist --quick
 
     Example: neft report --network net.toml --quick
+
+    Example: neft report --loss cross_entropy --batch 4 --momentum 0.9
     """
     writable("--out", out, (".html", ".htm"))
     be_quiet(quiet)
-    chosen = {"data": data, "preprocess": preprocess, "full": full is True, "subset": full is False, "quick": quick}
+    chosen: dict[str, str | bool | float | None] = {
+        "data": data,
+        "preprocess": preprocess,
+        "full": full is True,
+        "subset": full is False,
+        "quick": quick,
+    }
+    chosen |= {"loss": None if loss == "square" else loss, "batch": batch, "momentum": momentum or None}
     command = _command(network, chosen, out)
     if quick and "jax" not in sys.modules:
         # Most of a quick page's time is compilation. The compiler reads this when it starts.
@@ -69,6 +83,9 @@ def report(
         command=command,
         quiet=quiet,
         workers=min(2, os.cpu_count() or 1),
+        loss=loss,
+        batch=batch,
+        momentum=momentum,
     )
     if not quiet:
         typer.echo(f"{out}: {len(written.sections)} sections in {written.seconds:.1f} s")
@@ -78,7 +95,7 @@ def report(
         raise typer.Exit(FAILS)
 
 
-def _command(network: Network, chosen: dict[str, str | bool | None], out: Path) -> str:
+def _command(network: Network, chosen: dict[str, str | bool | float | None], out: Path) -> str:
     """The line that makes the page again, without the options that are at their defaults."""
     words = ["neft", "report"]
     options = {field.name: getattr(network, field.name) for field in dataclasses.fields(Network)}

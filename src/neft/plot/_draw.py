@@ -12,7 +12,16 @@ from ..fisher.results import Curves, Geometry
 from ..models.results import Reading
 from ..scaling.results import CoordinateCheck, PartialJacobians
 from ..sweep.results import Experiments, Headlines
-from ..training.results import Evolution, FinitePrediction, Forecast, LearningCurve, Orders, Representation
+from ..training.results import (
+    Assessment,
+    Evolution,
+    FinitePrediction,
+    Forecast,
+    Forecasts,
+    LearningCurve,
+    Orders,
+    Representation,
+)
 from ..width.results import (
     Advice,
     BlockAdvice,
@@ -40,7 +49,7 @@ from ._orders import orders
 from ._phase import critical, phase
 from ._scaling import coordinates, jacobians
 from ._sweep import experiments, headlines
-from ._training import forecast, learning_curve
+from ._training import calibration, forecast, forecasts, learning_curve
 from ._width import flow, scores
 
 
@@ -83,6 +92,8 @@ draw.register(Interpretation, interpretation)
 draw.register(Density, density)
 draw.register(DepthFlow, depth_flow)
 draw.register(Forecast, forecast)
+draw.register(Forecasts, forecasts)
+draw.register(Assessment, calibration)
 draw.register(LearningCurve, learning_curve)
 draw.register(FinitePrediction, contributions)
 draw.register(Evolution, evolution)

@@ -77,6 +77,13 @@ def panel(title: str, x: str, y: str, *, size: tuple[float, float] = (4.4, 3.0))
     return figure, axes
 
 
+def panels(*labels: tuple[str, str]) -> tuple[Figure, list[Axes]]:
+    """A figure of panels side by side, each with the labels of its axes."""
+    figure = Figure(figsize=(3.6 * len(labels), 3.0), layout="constrained")
+    axes = [figure.add_subplot(1, len(labels), i + 1, xlabel=x, ylabel=y) for i, (x, y) in enumerate(labels)]
+    return figure, axes
+
+
 def look(colour: int, dash: int = 0) -> dict[str, Any]:
     """Colour and dash of a line, by their numbers."""
     return {"color": COLOURS[colour % len(COLOURS)], "linestyle": DASHES[dash % len(DASHES)]}

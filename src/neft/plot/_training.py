@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..training.results import Forecast, LearningCurve
-from ._style import COLOURS, INK, panel, styled
+from ..training.results import Assessment, Forecast, Forecasts, LearningCurve
+from ._style import COLOURS, INK, panel, panels, styled
 
 _LINES = 24
 """The most trained networks that are drawn one by one."""
@@ -30,6 +30,81 @@ def forecast(found: Forecast) -> Figure:
     else:
         _by_sample(axes, found)
     axes.legend(fontsize=8, loc="best")
+    return figure
+
+
+@styled
+def forecasts(found: Forecasts) -> Figure:
+    """Widths and moments in one picture: accuracy and overconfidence of classifiers, or an output's mean and spread.
+
+    Over time or steps where there are several, a colour for each width; else over the width. Lines are theory, dashed
+    ones infinite width, points with two standard errors trained networks. Outputs are the first one at the first input.
+    """
+    first = found.each[0][0]
+    moments = np.asarray(found.steps if found.time is None else found.time)
+    over_time = len(found.each[0]) > 1
+    across = ("steps" if found.time is None else "time") if over_time else "width of the hidden layers"
+    labels = ("output 1 at test input 1", "its spread over draws")
+    if first.assessment is not None:
+        labels = ("share of right answers", "confidence - right answers")
+    figure, axes = panels(*((across, label) for label in labels))
+    lines = found.each if over_time else tuple(zip(*found.each))
+    for i, line in enumerate(lines):
+        x, colour = moments if over_time else np.array(found.hidden), COLOURS[i % len(COLOURS)]
+        name = f"width {found.hidden[i]}" if over_time else "theory"
+        for kind, ax in enumerate(axes):
+            ax.plot(x, [_seen(one, kind) for one in line], "o-", color=colour, markersize=3, label=name)
+            if first.infinite is not None:
+                dashed = [_answers(one.infinite, kind) for one in line if one.infinite is not None]
+                ax.plot(x, dashed, "--", color=colour, linewidth=0.9, label=None if i else "infinite width")
+            if first.trained is not None:
+                values = np.array([_trained(one, kind) for one in line])
+                look = {"capsize": 2, "markersize": 4, "color": colour if over_time else COLOURS[1]}
+                ax.errorbar(x, values[:, 0], 2 * values[:, 1], fmt="x", label=None if i else "trained", **look)
+            if not over_time:
+                ax.set_xscale("log")
+    axes[0].legend(fontsize=8, loc="best")
+    return figure
+
+
+def _seen(one: Forecast, kind: int) -> float:
+    if one.assessment is not None:
+        return _answers(one.assessment, kind)
+    return float((one.mean, one.std)[kind][0, 0])
+
+
+def _answers(found: Assessment, kind: int) -> float:
+    return float(found.overconfidence if kind else found.accuracy)
+
+
+def _trained(one: Forecast, kind: int) -> tuple[float, float]:
+    # The value and its standard error.
+    seen, trained = one.trained_assessment, one.trained
+    assert trained is not None
+    draws = int(trained.good.sum())
+    if seen is not None:
+        spread = seen.overconfidence_spread if kind else seen.accuracy_spread
+        return _answers(seen, kind), float(spread) / np.sqrt(draws)
+    z = trained.test[trained.good][:, 0, 0]
+    std = float(z.std(ddof=1))
+    return (std, std / np.sqrt(2 * draws - 2)) if kind else (float(z.mean()), std / np.sqrt(draws))
+
+
+@styled
+def calibration(found: Assessment) -> Figure:
+    """The share of right answers over the confidence of the answers; on the dotted line classifiers are calibrated."""
+    figure, axes = panel(
+        f"{found.draws} draws, {len(found.labels)} test inputs", "confidence", "share of right answers"
+    )
+    figure.set_size_inches(3.8, 3.3)
+    sure, right, share = (np.atleast_2d(part) for part in (found.bin_confidence, found.bin_accuracy, found.bin_share))
+    for i in range(len(sure)):
+        there = share[i] > 0
+        label = None if len(sure) == 1 else f"moment {i + 1}"
+        axes.plot(sure[i, there], right[i, there], "o-", color=COLOURS[i % len(COLOURS)], markersize=4, label=label)
+    axes.plot([0, 1], [0, 1], ":", color=INK, linewidth=0.8)
+    if len(sure) > 1:
+        axes.legend(fontsize=8, loc="best")
     return figure
 
 

@@ -7,12 +7,13 @@ import numpy as np
 
 from .. import plot, training
 from ..network import MLP
+from ..training.results import Forecast
 from ._figure import figure
 from ._html import heading, note, paragraph, table
 from ._math import math
 from ._page import Context
 from ._reasons import no_gradient, no_order_one, no_orders
-from ._subject import Subject
+from ._subject import Recipe, Subject
 from ._tables import Table, tables
 
 _RATE = 0.25
@@ -36,7 +37,7 @@ def forecast(context: Context) -> str:
     found = training.forecast(
         of.net, x, y, tests[0], steps=_STEPS, learning_rate=rate, draws=draws, key=jax.random.fold_in(of.key, 2)
     )
-    assert found.trained is not None and found.apart is not None
+    assert isinstance(found, Forecast) and found.trained is not None and found.apart is not None
     apart = found.trained.mean - found.mean
     facts = Table(
         title="Predicted and trained, all outputs at all test inputs",
@@ -124,6 +125,54 @@ def _held_out(of: Subject, count: int) -> tuple[np.ndarray, np.ndarray]:
     return source.x[part].astype(float), source.y[part]
 
 
+def as_trained(context: Context) -> str:
+    """Classifiers, batches and momentum, where the page is asked about them: predicted and trained."""
+    of, recipe = context.of, context.of.recipe
+    if recipe == Recipe():
+        return ""
+    start = heading("As it is trained")
+    if reason := no_gradient(of) or (of.unknown if of.chain is None else None):
+        return start + note(reason)
+    left_out = no_order_one(of) or (_no_orders(of) if of.chain is not None else None)
+    order = 0 if context.quick or left_out else 1
+    x, y, tests, net = _two_classes(of) if order else (*_few(of, 2, 20), _held_out(of, 12), of.net)
+    batch = None if recipe.batch is None else min(recipe.batch, len(x))
+    # A batch's gradient is N/|B| times a sum over it, and momentum adds up 1/(1-β) of them.
+    rate = _RATE * training.max_learning_rate(net, x) * (1 - recipe.momentum) * (batch or len(x)) / len(x)
+    options: dict[str, Any] = {"loss": recipe.loss, "batch": batch, "momentum": recipe.momentum, "order": order}
+    options |= {"steps": _STEPS, "learning_rate": rate, "draws": 64, "key": jax.random.fold_in(of.key, 6)}
+    targets = y if recipe.loss == "cross_entropy" else np.eye(net.outputs)[y] - 1 / net.outputs
+    answers = {"y_test": tests[1]} if recipe.loss == "cross_entropy" else {}
+    found = training.forecast(net, x, targets, tests[0], **answers, **options)
+    said = "the cross-entropy" if answers else "half the squared error"
+    by = f"{_STEPS} steps of size {rate:.3g} on {said} of {len(x)} examples"
+    by += "" if batch is None else f", each by a batch of {batch}"
+    by += f", with momentum {recipe.momentum:g}" if recipe.momentum else ""
+    where = "with terms of order 1/width" if order else "at infinite width"
+    few = " To keep it short these are of two classes." if order else ""
+    return (
+        start
+        + paragraph(f"Networks after {by}: what theory says {where}, beside 64 networks of the real width.{few}")
+        + figure(
+            plot.draw(found),
+            name="as-trained",
+            alt="First output at the test inputs: predicted mean with two spreads, and outputs of trained networks",
+            caption="The first output at each test input. Bars are two standard deviations over initializations.",
+        )
+        + "".join(table(one) for one in tables(found))
+        + (note(left_out or _LEFT_OUT) if not order else "")
+    )
+
+
+def _two_classes(of: Subject) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], MLP]:
+    # Six training and six test examples of the first two classes: order 1 has tensors over four of them.
+    source, parts = of.train if of.test is None else of.test, []
+    for part, order in ((of.train, 1), (source, -1 if of.test is None else 1)):
+        where = np.flatnonzero(part.y < 2)[::order][:6]
+        parts.append((part.x[where].astype(float), part.y[where]))
+    return *parts[0], parts[1], of.plain.replace(widths=(*of.plain.widths[:-1], 2))
+
+
 def after(context: Context) -> str:
     """What theory says of the trained ensemble at the real width: the terms of order 1/width."""
     of = context.of
@@ -133,6 +182,7 @@ def after(context: Context) -> str:
         return start + note(reason)
     problem = _small(of, 2)
     found = training.forecast(*problem.given, order=1, draws=256, key=jax.random.fold_in(of.key, 5), **problem.schedule)
+    assert isinstance(found, Forecast)
     return (
         start
         + paragraph(

@@ -8,13 +8,13 @@ from ._section_claims import claims
 from ._section_fisher import fisher
 from ._section_glance import glance
 from ._section_made import made
-from ._section_training import after, forecast, orders
+from ._section_training import after, as_trained, forecast, orders
 from ._section_width import distributions, flow, phases
 
 SECTIONS = (
     ("At a glance", glance),
     ("Width", flow, phases, distributions),
-    ("Training", forecast, after, orders),
+    ("Training", forecast, as_trained, after, orders),
     ("Action", terms, convergence, stopping),
     ("Fisher", fisher),
     ("Claims", claims),

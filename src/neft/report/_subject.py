@@ -16,6 +16,15 @@ from ..width import advise, critical, interpret, statistics
 from ..width.results import BlockAdvice, Criticality, Interpretation, Statistics
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How the network is trained: on which loss, by batches of how many examples (None: all), with which momentum."""
+
+    loss: str = "square"
+    batch: int | None = None
+    momentum: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
     """A network and the examples it is for; `test` is None where the data has no split of its own."""
@@ -24,6 +33,7 @@ class Subject:
     train: Dataset
     test: Dataset | None
     seed: int
+    recipe: Recipe = Recipe()
 
     def __post_init__(self):
         given = (self.net.inputs, self.net.outputs)

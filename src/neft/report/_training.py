@@ -1,9 +1,21 @@
 """The tables of trained networks. Imported when one of them is printed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .._result import Result
-from ..training.results import Forecast, LearningCurve, Posterior, Prediction, Regression, Tested
+from ..training.results import (
+    Assessment,
+    FinitePrediction,
+    Forecast,
+    Forecasts,
+    LearningCurve,
+    Posterior,
+    Prediction,
+    Regression,
+    Tested,
+)
 from . import _finite as _finite
 from ._tables import Table, tables
 
@@ -120,8 +132,80 @@ def _forecast(found: Forecast) -> tuple[Table, ...]:
     where = "infinite width" if found.order == 0 else f"order {found.order} in 1/width"
     title = f"Trained networks {' - '.join(map(str, found.widths))}, {found.activation}: {where}"
     table = Table(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes))
+    answers = [
+        (name, one)
+        for name, one in (
+            (f"order {found.order}" if found.order else "infinite width", found.assessment),
+            ("infinite width", found.infinite),
+            ("trained", found.trained_assessment),
+        )
+        if one is not None
+    ]
+    more = (_answers(answers),) if answers else ()
     # The corrections have tables of their own.
-    return (table,) if found.order == 0 else (table, *tables(found.prediction))
+    if isinstance(found.prediction, FinitePrediction):
+        more += tables(found.prediction)
+    return (table, *more)
+
+
+def _answers(columns: Sequence[tuple[str, Assessment]]) -> Table:
+    # At one moment; each number with its spread over draws.
+    names = {
+        "share of right answers": "accuracy",
+        "mean confidence": "confidence",
+        "confidence - right answers": "overconfidence",
+        "-ln p of the right class": "nll",
+    }
+    rows = [
+        (
+            said,
+            *(f"{float(getattr(one, name)):.4g} ± {float(getattr(one, name + '_spread')):.2g}" for _, one in columns),
+        )
+        for said, name in names.items()
+    ]
+    for said, name in (("right answers of all draws together", "together"), ("calibration error", "calibration_error")):
+        rows.append((said, *(f"{float(getattr(one, name)):.4g}" for _, one in columns)))
+    note = "± is the standard deviation over initializations. The calibration error is over all draws and inputs."
+    tests = len(columns[0][1].labels)
+    title = f"Answers at {tests} test input{'s' * (tests > 1)}"
+    return Table(title=title, columns=("", *(name for name, _ in columns)), rows=tuple(rows), notes=(note,))
+
+
+@tables.register(Assessment)
+def _assessment(found: Assessment) -> tuple[Table, ...]:
+    if found.accuracy.ndim == 0:
+        return (_answers([(f"{found.draws} draws", found)]),)
+    names = ("accuracy", "together", "confidence", "overconfidence", "calibration_error", "nll")
+    rows = tuple(
+        (str(i + 1), *(f"{getattr(found, name)[i]:.4g}" for name in names)) for i in range(len(found.accuracy))
+    )
+    return (Table(title=f"Answers of {found.draws} draws", columns=("moment", *names), rows=rows),)
+
+
+@tables.register(Forecasts)
+def _forecasts(found: Forecasts) -> tuple[Table, ...]:
+    moments = np.asarray(found.steps if found.time is None else found.time)
+    if found.time is None and found.steps is None:
+        moments = np.array([np.inf])
+    rows = []
+    for n, line in zip(found.hidden, found.each):
+        for moment, one in zip(moments, line):
+            row = [str(n), f"{moment:g}", f"{one.mean[0, 0]:.5g}", f"{one.std[0, 0]:.3g}"]
+            for seen in (one.assessment, one.trained_assessment):
+                if seen is not None:
+                    row.append(f"{float(seen.accuracy):.4g} ± {float(seen.accuracy_spread):.2g}")
+                    row.append(f"{float(seen.overconfidence):.4g}")
+            if one.trained is not None:
+                row += [f"{one.trained.mean[0, 0]:.5g}", f"{one.trained.std[0, 0]:.3g}"]
+            rows.append(tuple(row))
+    first = found.each[0][0]
+    columns = ["width", "time" if found.steps is None else "steps", "mean", "std"]
+    columns += ["right answers", "overconfidence"] if first.assessment is not None else []
+    columns += ["trained: right answers", "trained: overconfidence"] if first.trained_assessment is not None else []
+    columns += ["trained mean", "trained std"] if first.trained is not None else []
+    note = "mean and std are of output 1 at test input 1."
+    where = "infinite width" if first.order == 0 else f"order {first.order} in 1/width"
+    return (Table(title=f"Forecasts, {where}", columns=tuple(columns), rows=tuple(rows), notes=(note,)),)
 
 
 def _with_spread(mean: float, std: float | None) -> str:

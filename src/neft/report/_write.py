@@ -30,6 +30,9 @@ def write(
     sections: Sections | None = None,
     quiet: bool = False,
     workers: int = 1,
+    loss: str = "square",
+    batch: int | None = None,
+    momentum: float = 0.0,
 ) -> Written:
     """The sections that now stand in the HTML file `path`, which is written whole or not at all.
 
@@ -48,6 +51,10 @@ def write(
         quiet: whether to show no bars.
         workers: 2 for a second process that writes parts of the page. A script that asks for it must be importable, as
             multiprocessing wants it: with `if __name__ == "__main__":` around what it does.
+        loss: "square" or "cross_entropy"; with another than the square loss, batches or momentum the page has a part
+            about networks that are trained so.
+        batch: how many training examples a step takes, all by default.
+        momentum: of the steps, at least 0 and below 1.
 
     >>> import pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "page.html"
@@ -57,6 +64,11 @@ def write(
     start = time.perf_counter()
     seed = _check.integer("seed", seed, at_least=0, at_most=2**32 - 1)
     workers = _check.integer("workers", workers, at_least=1, at_most=2)
+    loss = _check.one_of("loss", loss, ("square", "cross_entropy"))
+    batch = None if batch is None else _check.integer("batch", batch, at_least=1)
+    momentum = _check.real("momentum", momentum, at_least=0.0)
+    if momentum >= 1:
+        raise ValueError(f"momentum is {momentum:g}, but must be below 1.")
     if sections is not None and not all(_is_section(section) for section in sections):
         raise ValueError(f"sections is {_check.brief(sections)}, but must hold tuples of a title and functions.")
     target = Path(path)
@@ -64,7 +76,7 @@ def write(
     subject, heading = None, "neft"
     if sections is None or net is not None or train is not None:
         from ._examples import examples
-        from ._subject import Subject  # with it comes JAX
+        from ._subject import Recipe, Subject  # with it comes JAX
 
         if train is None:
             train, test = examples(inputs=None if net is None else net.inputs)
@@ -75,7 +87,8 @@ def write(
         from ..network.engine import plain
 
         chain = plain(net)
-        subject = Subject(net=net if chain is None else chain, train=train, test=test, seed=seed)
+        recipe = Recipe(loss=loss, batch=batch, momentum=momentum)
+        subject = Subject(net=net if chain is None else chain, train=train, test=test, seed=seed, recipe=recipe)
         heading = subject.title
     if sections is None:
         from ._sections import SECTIONS as sections

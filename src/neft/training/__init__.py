@@ -1,6 +1,7 @@
 """Trained networks: what an ensemble gives, at infinite and at finite width, and ensembles trained by simulation."""
 
 from . import results as results
+from ._assess import assess as assess
 from ._condition import ConditionWarning as ConditionWarning
 from ._ensemble import ensemble as ensemble
 from ._evolve import ConvergenceWarning as ConvergenceWarning

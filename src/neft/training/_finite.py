@@ -1,7 +1,10 @@
 """What an ensemble of trained networks gives, with corrections of order 1/width (docs/theory/training, eqs. 29-30)."""
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from .._public import public
 from .._result import Made, Result, result
 from .._warn import warn
 from ..network import Network
-from ._kernels import inputs, targets
+from ._kernels import digest, inputs, targets
 from ._response import PARTS, TENSORS, Corrections, corrections
 from ._schedule import Schedule, schedule
 from ._weights import Moment, initial
@@ -47,7 +50,10 @@ class FinitePrediction(Result):
     `expansion` is what the series goes by: the size of E[ΔHΘ⁻¹ΔHΘ⁻¹], about A/(n l²) for the smallest eigenvalue l of
     Θ over the training set, or the largest of those parts in units of the outputs' and targets' size, whichever is
     larger. `width` is n, that of the last hidden layer. Many test inputs are taken in that many `blocks`; between
-    inputs of different blocks `cov` is that of infinite width, and the corrections there are not made.
+    inputs of different blocks `cov` is that of infinite width, and the corrections there are not made. `error` is an
+    estimate of how far the tolerance of the tensors moves the corrections, relative to the largest of mean and
+    covariance: what errors of that size do which have the same sign pattern in all indices (NaN for tensors of one's
+    own).
     """
 
     mean: Float[np.ndarray, "*times tests outputs"]
@@ -65,6 +71,7 @@ class FinitePrediction(Result):
     learning_rate: float | None
     made: Made
     blocks: int = 1
+    error: float = float("nan")
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
@@ -100,12 +107,44 @@ def output_tensors(
             f"activation is {act.name}, but order 1 needs R, S, T and U, which do not exist where "
             f"derivative {kink.order} of the activation jumps."
         )
-    if rtol is None:
-        rtol = ACCURATE if len(x) <= FEW else AFFORDABLE
+    rtol = tolerance(rtol, len(x))
+    shared, mark = _SHARED.get(), (_without_scale(net), digest(x), tuple(names), rtol, first)
+    if shared is not None and shared.get("mark") == mark:
+        return shared["tensors"]
     try:
-        return width.output_tensors(net, x, names, rtol=rtol, first=first)
+        tensors = width.output_tensors(net, x, names, rtol=rtol, first=first)
     except width.AbsentTensor as absent:
         raise ValueError(f"order is 1, which needs tensors that are not known here: {absent}") from None
+    if shared is not None:
+        shared.update(mark=mark, tensors=tensors)
+    return tensors
+
+
+def tolerance(rtol: float | None, count: int) -> float:
+    """The tolerance of averages over four of that many inputs."""
+    return (ACCURATE if count <= FEW else AFFORDABLE) if rtol is None else rtol
+
+
+_SHARED: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("shared tensors", default=None)
+
+
+@contextlib.contextmanager
+def sharing() -> Iterator[None]:
+    """Within it the tensors of the last inputs are kept, for networks that differ by a factor of all hidden widths."""
+    token = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+def _without_scale(net: Network) -> str:
+    # Tensors depend on widths by their ratios alone.
+    described = net.to_dict()
+    if "widths" in described:
+        first, *hidden, last = described["widths"]
+        described["widths"] = [first, *(n / hidden[-1] for n in hidden), last]
+    return repr(described)
 
 
 def predict_finite(
@@ -147,7 +186,9 @@ def predict_finite(
 
     def found(x: np.ndarray) -> FinitePrediction:
         tensors = output_tensors(net, x, TENSORS, rtol=rtol, first=train)
-        return _predicted(tensors, y_train, n, plan, made)
+        return dataclasses.replace(
+            _predicted(tensors, y_train, n, plan, made), error=_error(tensors, y_train, plan, tolerance(rtol, len(x)))
+        )
 
     if x_test is None:
         prediction = found(x_train)
@@ -188,6 +229,7 @@ def _joined(
         cov_parts=cov_parts,
         expansion=max(part.expansion for part in parts),
         blocks=len(parts),
+        error=max(part.error for part in parts),
     )
 
 
@@ -281,6 +323,23 @@ def _predicted(
         blocks=1,
         made=made,
     )
+
+
+def _error(tensors: Mapping[str, np.ndarray], y: np.ndarray, plan: Schedule, rtol: float) -> float:
+    # Signs by sample leave all symmetries of the tensors as they are. The last moment has learned most.
+    moment, rng = _moments(plan)[-1], np.random.default_rng(0)
+    found, worst = corrections(tensors, y, moment), 0.0
+    for _ in range(2):
+        signs = rng.choice([-1.0, 1.0], size=len(tensors["K"]))
+        moved = dict(tensors)
+        for name, values in tensors.items():
+            if name not in ("K", "Theta"):
+                pattern = functools.reduce(np.multiply.outer, [signs] * values.ndim)
+                moved[name] = values + rtol * np.abs(values).max() * pattern
+        other = corrections(moved, y, moment)
+        pairs = ((found.mean_correction, other.mean_correction), (found.cov_correction, other.cov_correction))
+        worst = max(worst, *(np.abs(a - b).max() / max(np.abs(a).max(), 1e-300) for a, b in pairs))
+    return float(worst)
 
 
 def _warn_of(prediction: FinitePrediction) -> None:

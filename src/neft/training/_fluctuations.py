@@ -72,8 +72,8 @@ def law(tensors: Mapping[str, np.ndarray], n: float, train: int, outputs: int) -
         collective[first, second, kind] = collective[second, first, kind] = rows
     X = correlators(tensors)
     free = _root(X.HH[1].reshape(S * S, S * S) / n)
-    ddH = (X.I / n, X.II / n, permuted(X.II, (0, 2, 1, 3)) / n)
-    M = train * outputs
+    # The last slots only ever meet training samples.
+    ddH = (part[..., :train, :train] / n for part in (X.I, X.II, permuted(X.II, (0, 2, 1, 3))))
     return Law(
         n,
         outputs,
@@ -87,7 +87,7 @@ def law(tensors: Mapping[str, np.ndarray], n: float, train: int, outputs: int) -
         free.reshape(S, S, -1),
         tensors["F"] / n,
         X.dHz / n,
-        tuple(_composite(part, outputs)[:, :, :M, :M] for part in ddH),  # type: ignore[arg-type]
+        tuple(_composite(part, outputs) for part in ddH),  # type: ignore[arg-type]
     )
 
 
@@ -99,14 +99,17 @@ def _root(C: np.ndarray) -> np.ndarray:
 
 
 def _composite(X: Four, outputs: int) -> np.ndarray:
-    eye, S = np.eye(outputs), X.shape[1]
+    eye = np.eye(outputs)
     deltas = ("ij,kl", "ik,jl", "il,jk")
     total = sum(np.einsum(f"abcd,{pair}->aibjckdl", part, eye, eye) for part, pair in zip(X, deltas))
-    return np.asarray(total).reshape((S * outputs,) * 4)
+    return np.asarray(total).reshape([samples * outputs for samples in X.shape[1:]])
 
 
-def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0) -> Draws:
-    """The draws of an index; `sign` mirrors their fluctuations, so that averages over both lose what is odd in them."""
+def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0, infinite: np.ndarray | None = None) -> Draws:
+    """The draws of an index; `sign` mirrors their fluctuations, so that averages over both lose what is odd in them.
+
+    The outputs at `infinite` width, (draws, S, O), are drawn too where they are not given.
+    """
     S, O, count = len(law.Theta), law.outputs, len(index)
     sizes = (law.collective.shape[-1], law.free.shape[-1])
     normal, e, G = (np.asarray(part) for part in _numbers(key, jnp.asarray(index), S, O, *sizes))
@@ -115,8 +118,11 @@ def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0) -> Draws
     E = np.einsum("am,sab,bn->smn", law.inverse, law.K1 + fluctuation[0], law.inverse, optimize=True)
     l, v = np.linalg.eigh(np.eye(law.kept) + E)
     root = (v * np.sqrt(np.maximum(l, 0.0))[:, None, :]) @ v.mT
-    infinite = law.whole @ normal
-    z = infinite + law.whole[:, S - law.kept :] @ (root - np.eye(law.kept)) @ normal[:, S - law.kept :]
+    if infinite is None:
+        infinite, kept = law.whole @ normal, normal[:, S - law.kept :]
+    else:
+        kept = law.inverse.T @ infinite
+    z = infinite + law.whole[:, S - law.kept :] @ (root - np.eye(law.kept)) @ kept
     raised = law.inverse @ (law.inverse.T @ z)
     H = np.einsum("sab,ij->saibj", law.Theta + fluctuation[1], np.eye(O))
     G = sign * np.einsum("abr,srij->saibj", law.free, G, optimize=True)

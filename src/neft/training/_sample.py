@@ -4,6 +4,7 @@ Where the loss is not quadratic the trained outputs are no longer Gaussian, so t
 """
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from .._result import Made, Result, result
 from .._warn import warn
 from ..network import Network
 from ._dynamics import flow
-from ._finite import ExpansionWarning, output_tensors
+from ._finite import LEAST, ExpansionWarning, output_tensors
 from ._fluctuations import CUTOFF, Draws, Law, draw, law
 from ._function_space import TOLERANCE, draw_batches, moved
 from ._hierarchy import Hierarchy
@@ -29,6 +30,11 @@ from ._loss import Loss, chosen, prepared
 from ._response import TENSORS
 from ._schedule import Schedule, schedule
 from ._steps import descend
+
+TOGETHER = 40
+"""Inputs whose fluctuations are drawn together: 30 training inputs and 10 test inputs at a time."""
+
+_Part = tuple[Law, np.ndarray]
 
 
 @result
@@ -39,7 +45,9 @@ class Trajectories(Result):
     of steps or, on an axis of their own, several; `start` are the test outputs before training. At `order` 1, the
     order in 1/width, `infinite_outputs` are the test outputs of the same draws at infinite width, whose averages
     `predict` knows for the square loss; `negative` is how many draws had an initial covariance that was not positive,
-    and `good` is False for a draw whose kernel was not, so that it did not get to the end.
+    and `good` is False for a draw whose kernel was not, so that it did not get to the end. Many test inputs are taken
+    in that many `blocks`, each beside all training inputs: between inputs of different blocks only what infinite width
+    says is kept, and `train_outputs` are those beside the first block.
     """
 
     time: Float[np.ndarray, "*times"] | None
@@ -52,6 +60,7 @@ class Trajectories(Result):
     good: Bool[np.ndarray, " draws"]
     negative: int
     made: Made
+    blocks: int = 1
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +107,7 @@ def sample(
     draws: int = 64,
     key: Array | None = None,
     start: Any = None,
+    rtol: float | None = None,
 ) -> Trajectories:
     """Draws of wide networks trained on any loss, by integration in function space.
 
@@ -126,6 +136,7 @@ def sample(
         key: a JAX key; key 0 by default.
         start: z(0) of one draw instead, shape (N + N_test, n_L), training inputs first (without x_test (N, n_L)); at
             order 0 only.
+        rtol: at order 1, the tolerance of averages over four inputs, as in `predict`.
 
     >>> from neft import MLP
 
@@ -145,12 +156,33 @@ def sample(
     if order == 1:
         if start is not None:
             raise ValueError("start is given, but goes with order 0: kernels of order 1 are drawn together with z(0).")
-        every = x_train if x_test is None else np.concatenate([x_train, x_test])
-        tensors = output_tensors(net, every, (*TENSORS, "V"))
-        finite = law(tensors, net.widths[-2], len(x_train), net.widths[-1])
-        specification |= {"order": 1}
+        finite = _laws(net, x_train, x_test, rtol)
+        specification |= {"order": 1} | ({} if rtol is None else {"rtol": rtol})
     kernels = of_network(net, x_train, x_test)
     return _sampled(kernels, finite, y, plan, function, net.widths[-1], draws, key, start, specification)
+
+
+def _laws(net: Network, x_train: np.ndarray, x_test: np.ndarray | None, rtol: float | None) -> Iterator[_Part]:
+    """For each block of test inputs the law of all training inputs and them, and which of all inputs these are.
+
+    One after the other, since each is large.
+    """
+    N, M, O = len(x_train), 0 if x_test is None else len(x_test), net.widths[-1]
+    size = max(LEAST, TOGETHER - N)
+    rows = (N + min(M, size)) * O
+    _check.memory(f"order 1 with {N} training inputs and {O} outputs", 6 * rows**2 * (N * O) ** 2)
+
+    def of(x: np.ndarray) -> Law:
+        return law(output_tensors(net, x, (*TENSORS, "V"), rtol=rtol), net.widths[-2], N, O)
+
+    def each() -> Iterator[_Part]:
+        if x_test is None:
+            yield of(x_train), np.arange(N)
+            return
+        for cut in blocks(M, size, label="test inputs" if size < M else None):
+            yield of(np.concatenate([x_train, x_test[cut]])), np.concatenate([np.arange(N), N + np.arange(M)[cut]])
+
+    return each()
 
 
 @public
@@ -203,7 +235,7 @@ def _plan(time: Any, *options: Any) -> Schedule:
 
 def _sampled(
     kernels: Blocks,
-    finite: Law | None,
+    finite: Iterator[_Part] | None,
     y: np.ndarray,
     plan: Schedule,
     loss: Loss,
@@ -224,23 +256,30 @@ def _sampled(
     T = max(int(np.prod(plan.shape)), 1)
     S = z.shape[1]
     c = np.empty((len(z), T, N, O))
-    after = None if finite is None else np.empty((len(z), T, S, O))
-    good, negative, before = np.ones(len(z), bool), 0, z
-    size = 8 * 40 * N * O + 8 * 2 * T * N * O
-    if finite is not None:
-        before = np.empty_like(z)
-        size += 8 * 4 * (S * O) ** 2 * (N * O) + 8 * 6 * (N * O) ** 3
-    for part in blocks(len(z), block_size(size, 64), label="draws"):
-        index, batches = np.arange(part.start, part.stop), None
-        if plan.batch is not None and plan.steps is not None:
-            longest = int(plan.steps.max())
-            options = {"steps": longest, "count": N, "batch": plan.batch, "shuffled": plan.shuffled}
-            batches = np.asarray(draw_batches(seed, index, **options))
-        c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, batches)
-        if finite is not None and after is not None:
-            one = draw(finite, seed, index)
-            before[part], negative = one.z, negative + int((~one.positive).sum())
-            after[part], good[part] = trained(finite, one, y, plan, loss, batches)
+    every = np.arange(len(z))
+    batches = None
+    if plan.batch is not None and plan.steps is not None:
+        options = {"steps": int(plan.steps.max()), "count": N, "batch": plan.batch, "shuffled": plan.shuffled}
+        batches = np.asarray(draw_batches(seed, every, **options))
+    for part in blocks(len(z), block_size(8 * (40 + 2 * T) * N * O, 64), label=None if finite else "draws"):
+        c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, None if batches is None else batches[part])
+    after, before, good, negative = None, z, np.ones(len(z), bool), np.zeros(len(z), bool)
+    count, width = 0, np.inf
+    for law_, where in finite or ():
+        # Numbers of its own for each block, and the training outputs that the first block has.
+        own = seed if not count else jax.random.fold_in(jax.random.fold_in(seed, 2**31 - 1), count)
+        new = where if not count else where[N:]
+        if after is None:
+            after, before = np.empty((len(z), T, S, O)), np.empty_like(z)
+        size = 8 * (4 * (len(where) * O) ** 2 * N * O + 6 * (N * O) ** 3)
+        for part in blocks(len(z), block_size(size, 64), label="draws"):
+            one = draw(law_, own, every[part], infinite=z[part][:, where])
+            found, reached = trained(law_, one, y, plan, loss, None if batches is None else batches[part])
+            before[part.start : part.stop, new] = one.z[:, -len(new) :]
+            after[part.start : part.stop, :, new] = found[:, :, -len(new) :]
+            negative[part] |= ~one.positive
+            good[part] &= reached
+        count, width = count + 1, law_.n
     specification |= plan.to_dict() | {"draws": len(z), "loss": getattr(loss, "__name__", "own")}
     lift = (slice(None), *(None,) * len(plan.shape))
     c = c.reshape(len(z), *plan.shape, N, O)
@@ -249,7 +288,7 @@ def _sampled(
     if after is not None:
         after = after.reshape(len(z), *plan.shape, S, O)
         train = after[..., :N, :]
-        _warn_lost(negative, good, finite)
+        _warn_lost(int(negative.sum()), good, width)
     return Trajectories(
         time=plan.time,
         steps=plan.steps,
@@ -259,22 +298,23 @@ def _sampled(
         order=0 if after is None else 1,
         infinite_outputs=None if after is None else infinite,
         good=good,
-        negative=negative,
+        negative=int(negative.sum()),
+        blocks=max(1, count),
         made=Made.by(
             "neft.training.sample",
             specification=specification,
             key=key,
-            tolerances={"step": TOLERANCE} | ({} if finite is None else {"cutoff": CUTOFF}),
+            tolerances={"step": TOLERANCE} | ({"cutoff": CUTOFF} if count else {}),
         ),
     )
 
 
-def _warn_lost(negative: int, good: np.ndarray, finite: Law | None) -> None:
+def _warn_lost(negative: int, good: np.ndarray, width: float) -> None:
     lost = int((~good).sum())
-    if finite is None or not (negative or lost):
+    if not (negative or lost):
         return
     message = (
-        f"of {len(good)} draws at width {finite.n:g}, {negative} have an initial covariance and {lost} a kernel in "
+        f"of {len(good)} draws at width {width:g}, {negative} have an initial covariance and {lost} a kernel in "
         "training that is not positive, so corrections of order 1/width are not to be trusted: take wider networks."
     )
     warn(message, ExpansionWarning)
