@@ -1,7 +1,7 @@
 import jax
 import numpy as np
 
-from neft._angle import arcsine, arctan
+from neft._angle import arcsine, arcsine_and_secant, arctan
 
 
 def test_the_arctangent_and_its_slope_are_those_of_numpy():
@@ -22,3 +22,15 @@ def test_the_arcsine_and_its_slopes_are_those_of_numpy():
     np.testing.assert_allclose(across, -np.sin(angle), atol=1e-15)
     single = arcsine(np.sin(angle).astype(np.float32), np.cos(angle).astype(np.float32))
     np.testing.assert_allclose(single, angle, rtol=2e-7, atol=1e-9)
+
+
+def test_the_fast_arcsine_and_secant_are_those_of_numpy_to_single_precision():
+    sine = np.linspace(-32 / 33, 32 / 33, 2001).astype(np.float32)
+    arc, secant = arcsine_and_secant(sine)
+    # The sine alone fixes the angle to its rounding over the cosine.
+    exact = sine.astype(np.float64)
+    cosine = np.sqrt(1 - exact**2)
+    assert np.abs((secant - 1 / cosine) * cosine**3).max() < 2e-7
+    assert np.abs((arc - np.arcsin(exact)) * cosine).max() < 1.2e-7
+    halved, _ = arcsine_and_secant(sine / 2, 2.0)
+    np.testing.assert_allclose(2 * halved, arc, atol=2e-7)

@@ -205,6 +205,26 @@ def test_float32_keeps_its_digits_at_depth_sixteen_also_next_to_the_diagonal():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("size", [1.0, 2.3, 5.0])
+def test_float32_keeps_its_digits_for_erf_where_sums_and_products_serve_and_where_not(size):
+    net = MLP((20, *(5,) * 16, 1), "erf", C_b=0.1, C_W=1.5, lambda_b=0.2, lambda_W=0.7)
+    x = size * _inputs()[np.r_[:3, 4:40]]
+    z = x.astype(np.float64)
+    K = 0.1 + 1.5 * z @ z.T / 20
+    # Variances are beyond 16 for the largest inputs only.
+    assert (K.max() > 16) == (size > 3)
+    Theta = 0.2 + 0.7 * z @ z.T / 20
+    for _ in range(16):
+        D = np.outer(1 + 2 * K.diagonal(), 1 + 2 * K.diagonal())
+        square = 2 / np.pi * np.arcsin(np.clip(2 * K / np.sqrt(D), -1, 1))
+        Theta = 0.2 + 0.7 * square + 1.5 * 4 / np.pi / np.sqrt(D - 4 * K**2) * Theta
+        K = 0.1 + 1.5 * square
+    for found, exact in zip(kernel(net, x), (K, Theta)):
+        assert found.dtype == np.float32
+        assert np.abs(found - exact).max() < 3e-6 * np.abs(exact).max()
+
+
+@pytest.mark.slow
 def test_the_ntk_close_to_the_diagonal_agrees_with_mpmath():
     x, net = _inputs().astype(np.float64), MLP((20, 5, 5, 1), "relu", C_W=2.0)
     K, Theta = kernel(net, x)

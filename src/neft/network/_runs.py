@@ -69,13 +69,16 @@ def along(
     step: Callable[[Segment, Any, Stage], Stage],
     *,
     first: bool = True,
+    joined: bool = False,
 ) -> Stage:
     """The stage after all segments, each with data of its own; a run of equal ones is a loop of the compiled program.
 
     `step(segment, data, stage)` gives the next stage. `first` says that the stage is that of inputs, which is another
-    kind than what follows.
+    kind than what follows. `joined` loops carry c and Θ as one complex array: of a step with one result the compiler
+    makes one pass over the pairs, where for two it would do again for the second what the first has done. That pays
+    where a step has neither roots nor quotients.
     """
-    return kept_along(parts, stage, lambda *given: (step(*given), None), first=first)[0]
+    return kept_along(parts, stage, lambda *given: (step(*given), None), first=first, joined=joined)[0]
 
 
 def kept_along(
@@ -84,6 +87,7 @@ def kept_along(
     step: Callable[[Segment, Any, Stage], tuple[Stage, Any]],
     *,
     first: bool = True,
+    joined: bool = False,
 ) -> tuple[Stage, list[Any]]:
     """The same where a step gives more than the next stage, which is kept, for each run with an axis of its own."""
     kept = []
@@ -97,13 +101,15 @@ def kept_along(
 
         def body(stage, part):
             segment, data = part
-            stage, more = step(segment, data, stage)
-            return _plain(stage), more
+            stage, more = step(segment, data, _parted(stage) if joined else stage)
+            return _joined(_plain(stage)) if joined else _plain(stage), more
 
+        stage = _joined(stage) if joined else stage
         # What the first step broadcasts, such as variances that come without an axis, has its shape from then on.
         shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], group[0], stage)
         stage = jax.tree.map(lambda leaf, shape: jnp.broadcast_to(leaf, shape.shape).astype(shape.dtype), stage, shapes)
         stage, more = lax.scan(body, stage, stacked)
+        stage = _parted(stage) if joined else stage
         kept.append(more)
     return stage, kept
 
@@ -115,6 +121,14 @@ def _stacked(dtype: Any, *leaves: Any) -> Any:
 def _plain(stage: Stage) -> Stage:
     # What a later segment may not look at.
     return stage.replace(before=None, activation=None, fresh=False)
+
+
+def _joined(stage: Stage) -> Stage:
+    return stage.replace(c=lax.complex(*jnp.broadcast_arrays(stage.c, stage.Theta)), Theta=None)
+
+
+def _parted(stage: Stage) -> Stage:
+    return stage.replace(c=stage.c.real, Theta=stage.c.imag)
 
 
 def _runs(parts: Sequence[tuple[Segment, Any]], first: bool) -> list[list[tuple[Segment, Any]]]:

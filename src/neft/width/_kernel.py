@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _check
 from .._blocks import BUDGET, block_size, blocks
+from .._closed import form_of
 from .._progress import track
 from .._public import public
 from ..network import Network
@@ -36,6 +37,7 @@ from ._kernel_tiles import (
 
 _TILE = 256  # inputs on each side of a tile; smaller ones leave less of a symmetric kernel to do twice
 _LARGEST = {4: 1e18, 8: 1e140}  # K whose square is still a number, by bytes
+_TERMS = 200  # of a product of inputs that are summed at once in float32
 _MORE = 16  # terms that all pairs of a tile may get for a few of them
 _LEAST = 64  # pairs that are done again together
 _NEAR = 1e-6  # 1 - |ρ| below which a kink wants the correlation from differences of inputs
@@ -99,7 +101,8 @@ def _inputs(name: str, x: Any, net: Network) -> np.ndarray:
 
 
 class _Block(NamedTuple):
-    # Inputs (n, n_0), |x|²/n_0 and the means of x (2, n), and what they have at activations in closed form (rows, n).
+    # Inputs (n, n_0) in pieces, |x|²/n_0 and the means of x (2, n), what they have at activations in closed form
+    # (rows, n).
     x: Any
     ends: Any
     values: Any
@@ -123,6 +126,7 @@ class _Job:
         self.kinked = any(act.kinks for act in net.activations)
         self.sharp = self.kinked or any(one.K.max() > 16 for one in self.met)
         self.products = np.dtype(np.float32 if dtype == np.float32 and not self.sharp else np.float64)
+        self.fast = self.products == np.float32 and not self.expanded and not self.quadrature
         self.counts = self.owns[0].counts
         self.ways = tuple(way_of(one.act, plan) for one, plan in zip(self.met, self.plans))
         self.exact = self.kinked and dtype == np.float64
@@ -136,6 +140,7 @@ class _Job:
         self.values = [stacked(parts, dtype)[0] for parts in known]
         longest = max(len(self.x1), len(self.x2))
         self.size = min(4 * _TILE if self.quadrature else _TILE, 1 << (longest - 1).bit_length())
+        self.below = np.tri(self.size, k=-1, dtype=bool)
         # As many blocks of inputs as the budget holds are kept, so that none is prepared twice for small kernels.
         terms = sum(one.most * len(one.orders) for plan in self.plans for one in plan or ())
         per_block = self.size * (net.inputs * self.products.itemsize + 16 * len(self.met) + terms * dtype.itemsize)
@@ -185,7 +190,8 @@ class _Job:
             for into, values in zip(target.arrays, made):
                 if self.symmetric and i == j:
                     # One of the two triangles, so that the kernel is symmetric to the last bit.
-                    values = np.triu(values) + np.triu(values, 1).T
+                    values, other = values.copy(), values.T
+                    np.copyto(values, other, where=self.below[: len(values), : len(values)])
                 into[row, column] = values
                 if self.symmetric and i != j:
                     _transpose(into[column, row], values)
@@ -205,21 +211,25 @@ class _Job:
         for into, values in zip(target.arrays, self.owns[0][:2]):
             into[where, where] = values[-1, row]
 
-    def _where(self, start: int, stop: int) -> np.ndarray:
-        # Short blocks are filled up with their last input, so that compiled code sees one shape.
-        return np.minimum(np.arange(start, start + self.size), stop - 1)
+    def _where(self, which: int, start: int) -> Any:
+        # Short blocks are filled up with what follows them, so that compiled code sees one shape.
+        last, stop = len((self.x1, self.x2)[which]), start + self.size
+        return slice(start, stop) if stop <= last else np.minimum(np.arange(start, stop), last - 1)
 
-    def _prepared(self, which: int, start: int, stop: int) -> "_Block":
-        where, whole = self._where(start, stop), (self.x1, self.x2)[which]
-        x = (whole[start:stop] if stop - start == self.size else whole[where]).astype(self.products, copy=False)
+    def _prepared(self, which: int, start: int) -> "_Block":
+        where = self._where(which, start)
+        x = (self.x1, self.x2)[which][where].astype(self.products, copy=False)
+        # Sums of fewer terms round less; in float64 one does.
+        pieces = -(-x.shape[1] // _TERMS) if self.products == np.float32 else 1
+        x = tuple(map(np.ascontiguousarray, np.array_split(x, pieces, axis=1)))
         ends = np.stack([value[where] for value in self.ends[which]]).astype(self.products)
         values = self.values[which]
         # All at once, which takes less time than one by one.
         return jax.device_put(_Block(x, ends, values[:, where] if values.size else values))
 
-    def _tables(self, which: int, start: int, stop: int, terms: int) -> list[Any]:
+    def _tables(self, which: int, start: int, terms: int) -> list[Any]:
         # What a block of inputs has at activations that are expanded to so many terms, segment by segment.
-        where = self._where(start, stop)
+        where = self._where(which, start)
         parts = (self._parts(which, where, terms, i, i + 1) for i in range(len(self.segments)))
         return jax.device_put([stacked(part, self.dtype)[0] for part in parts])
 
@@ -229,6 +239,9 @@ class _Job:
         for one, plan in zip(self.owns[which].occurrences[chosen], self.plans[chosen]):
             K = one.K[where]
             part = Part(one.square[where].astype(self.dtype))
+            form = form_of(one.act)
+            if self.fast and form is not None and form.fast is not None:
+                part = part._replace(factor=form.fast.factor(K).astype(self.dtype))
             if one.mean is not None:
                 part = part._replace(mean=one.mean[where].astype(self.dtype))
             for expanded in plan or ():
@@ -238,22 +251,24 @@ class _Job:
         return found
 
     def _by_program(self, row: slice, column: slice, own: bool) -> list[np.ndarray]:
-        places = (0, row.start, row.stop), (0 if self.symmetric else 1, column.start, column.stop)
+        places = (0, row.start), (0 if self.symmetric else 1, column.start)
         one, two = (self._block(*place) for place in places)
-        gram, ends = products(one.x, two.x), (one.ends, two.ends)
+        given, ends = (one.x, two.x), (one.ends, two.ends)
+        if self.exact or self.expanded:
+            given = products(*given)
         real = slice(row.stop - row.start), slice(column.stop - column.start)
-        near = self._nearness(gram, ends, own)[real] if self.exact or self.expanded else np.empty((0, 0))
+        near = self._nearness(given, ends, own)[real] if self.exact or self.expanded else np.empty((0, 0))
         if self.expanded:
-            return self._expanded(gram, ends, near, places)
+            return self._expanded(given, ends, near, places)
         whole = self.coded(0, len(self.segments))
-        made = by_forms(*whole, gram, ends, (one.values, two.values), sharp=self.sharp, dtype=self.dtype)
+        made = by_forms(*whole, given, ends, (one.values, two.values), sharp=self.sharp, dtype=self.dtype)
         found = [np.asarray(values)[real] for values in made]
         close = np.flatnonzero((near < _NEAR).any(axis=1)) if self.exact else ()
         found = [np.array(values) for values in found] if len(close) else found
         for n in close:
             alone = self._parts(0, np.array([row.start + n]), 0)
-            others = self._parts(places[1][0], self._where(*places[1][1:]), 0)
-            again = line(*whole, alone, others, one.x[n], two.x)
+            others = self._parts(places[1][0], self._where(*places[1]), 0)
+            again = line(*whole, alone, others, one.x[0][n], two.x[0])
             for values, better in zip(found, again):
                 values[n] = np.asarray(better)[real[1]]
         return found
@@ -307,9 +322,9 @@ class _Job:
 
 
 def _transpose(into: np.ndarray, values: np.ndarray) -> None:
-    # A few rows at a time: rows are a power of two apart, and more of them do not fit the cache together.
-    for start in range(0, len(values), 32):
-        into[:, start : start + 32] = values[start : start + 32].T
+    # A few whole rows of the result at a time: values are a power of two apart, and more do not fit the cache together.
+    for start in range(0, len(into), 32):
+        into[start : start + 32] = values[:, start : start + 32].T
 
 
 def _ends(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,12 +20,16 @@ from ._kernel_expansion import CHUNK, Expansion
 
 
 class Part(NamedTuple):
-    """What a side has at an activation: ⟨σ²⟩, ⟨σ⟩ if needed, the terms of σ and σ', and those of zσ' if needed."""
+    """What a side has at an activation: ⟨σ²⟩, ⟨σ⟩ if needed, the terms of σ and σ', and those of zσ' if needed.
+
+    `factor` is its part in a fast form, where that is to be used (`Fast` in `_closed.py`).
+    """
 
     square: Any
     mean: Any = None
     terms: Any = None
     tilt: Any = None
+    factor: Any = None
 
 
 @runtime_checkable
@@ -67,6 +71,9 @@ class ByForm(eqx.Module):
         """See `Averager`."""
         form, both = form_of(self.act), stage.pair
         assert form is not None
+        if form.fast is not None and self.one.factor is not None:
+            factor = self.one.factor * self.two.factor
+            return Means(self.one.square, self.two.square, *form.fast.averages(factor, stage.c))
         gap = form.gap and form.gap(both)
         return Means(self.one.square, self.two.square, form.value(both), form.derivative(both), gap)
 

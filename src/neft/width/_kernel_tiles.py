@@ -70,9 +70,10 @@ def paired(
 
 
 @jax.jit
-def products(x1: Array, x2: Array) -> Array:
-    """x₁·x₂/n_0 of two blocks of inputs, in their dtype: (n1, n2)."""
-    return x1 @ x2.T / x1.shape[1]
+def products(x1: Sequence[Array], x2: Sequence[Array]) -> Array:
+    """x₁·x₂/n_0 of two blocks of inputs, each in pieces (n1, …) and (n2, …) along the entries: (n1, n2)."""
+    first, *rest = (a @ b.T for a, b in zip(x1, x2, strict=True))
+    return sum(rest, first) / sum(a.shape[1] for a in x1)
 
 
 def entering(gram: Any, K1: Any, K2: Any, mean1: Any, mean2: Any) -> Stage:
@@ -105,26 +106,30 @@ _WIDE = {"xla_cpu_prefer_vector_width": 512}
 def by_forms(
     program: Program,
     numbers: Any,
-    gram: Array,
+    given: Any,
     ends: tuple[Array, Array],
     sides: tuple[Array, Array],
     *,
     sharp: bool,
     dtype: Any,
 ) -> tuple[Array, Array]:
-    """K and Θ of the outputs for a block of pairs (n1, n2) of these products x₁·x₂/n_0, all averages in closed form.
+    """K and Θ of the outputs for a block of pairs (n1, n2) of inputs, all averages in closed form.
 
+    `given` are their products x₁·x₂/n_0 where these are known, else both blocks of inputs as `products` takes them.
     `ends` hold |x|²/n_0 and the means of x of both sides, (2, n1) and (2, n2), `sides` what they have at the
     activations, (rows, n1) and (rows, n2). The products' own dtype serves the correlations of the inputs, `dtype` what
     follows. `sharp` carries √(K1 K2) - c along, which costs time and is wanted where the averages change quickly near
     ρ = ±1.
     """
-    parts = program.parts(numbers, program.side(sides[0][:, :, None]), program.side(sides[1][:, None, :]))
-    stage = _flow(parts, _entering(gram, ends), sharp=sharp, dtype=dtype)
+    gram = products(*given) if isinstance(given, tuple) else given
+    one, two = program.side(sides[0][:, :, None]), program.side(sides[1][:, None, :])
+    parts = program.parts(numbers, one, two)
+    joined = all(part.factor is not None for part in one)
+    stage = _flow(parts, _entering(gram, ends), sharp=sharp, dtype=dtype, joined=joined)
     return stage.c, stage.mean_theta
 
 
-def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
+def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any, joined: bool = False) -> Stage:
     def step(segment, averagers, stage):
         if stage.kind != "gaussian":
             return segment.kernel(stage, InOrder(averagers))
@@ -138,7 +143,7 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any) -> Stage:
     if first[1]:  # the first block of weights has activations inside
         return along(_cast(parts, dtype), _cast(stage, dtype), step)
     segment, averagers = _cast(first, stage.c.dtype)
-    return along(_cast(later, dtype), _cast(step(segment, averagers, stage), dtype), step, first=False)
+    return along(_cast(later, dtype), _cast(step(segment, averagers, stage), dtype), step, first=False, joined=joined)
 
 
 def _cast(tree: Any, dtype: Any) -> Any:
