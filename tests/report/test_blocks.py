@@ -168,7 +168,7 @@ def test_another_process_gets_what_a_page_is_about_and_not_what_is_known_of_it()
     of = subject(pre_norm())
     assert of.title and of.stats and of.words
     sent = pickle.loads(pickle.dumps(of))
-    assert vars(sent).keys() == {"net", "train", "test", "seed"} and sent.title == of.title
+    assert vars(sent).keys() == {"net", "train", "test", "seed", "recipe"} and sent.title == of.title
 
 
 def test_the_examples_fit_the_network():
