@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# The site is built once.
+pytestmark = pytest.mark.xdist_group("site")
+
 DOCS = Path(__file__).parents[2] / "docs"
 # What a browser fetches by itself, unlike the href of an <a>.
 FETCHED = re.compile(
