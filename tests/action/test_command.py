@@ -16,6 +16,9 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+pytestmark = pytest.mark.xdist_group("action command")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """A small data set and parameters as files."""

@@ -12,6 +12,8 @@ import neft
 from neft import action
 from neft.action._stopping import largest_curvature
 
+pytestmark = pytest.mark.xdist_group("action fit")  # what the fixture makes is made once
+
 
 @pytest.fixture(scope="module")
 def blobs():

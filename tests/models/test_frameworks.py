@@ -9,7 +9,7 @@ import pytest
 
 import neft
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]  # models are read once
 
 HERE = Path(__file__).parent
 

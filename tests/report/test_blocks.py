@@ -199,6 +199,9 @@ OTHERS = {
 }
 
 
+pytestmark = pytest.mark.xdist_group("report blocks")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """A folder of pages, written by a process whose compiler does little: compiling them takes most of the time."""

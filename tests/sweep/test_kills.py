@@ -106,6 +106,9 @@ def wait_for(condition, seconds=300):
     return True
 
 
+pytestmark = pytest.mark.xdist_group("sweep kills")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """A certificate that is its own authority, and its key."""

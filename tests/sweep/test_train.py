@@ -29,6 +29,9 @@ def neft():
     return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])
 
 
+pytestmark = pytest.mark.xdist_group("sweep train")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A small sweep of trainings, one of which diverges."""

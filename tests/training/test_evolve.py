@@ -26,6 +26,9 @@ def double():
         yield
 
 
+pytestmark = pytest.mark.xdist_group("training evolve")  # what is cached is computed once
+
+
 @functools.cache
 def setting():
     """One small network: its whole hierarchy, and itself to train."""

@@ -43,6 +43,9 @@ def random_tensors():
     return pairs | {name: rng.normal(size=(N,) * 4) for name in TENSORS if name not in pairs}
 
 
+pytestmark = pytest.mark.xdist_group("training finite")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def found():
     """A prediction with its correction, for a network of one hidden layer."""

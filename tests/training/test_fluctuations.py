@@ -31,6 +31,9 @@ def positive(rng, size):
     return root @ root.T / size + 0.5 * np.eye(size)
 
 
+pytestmark = pytest.mark.xdist_group("training fluctuations")  # what is cached is computed once
+
+
 @functools.cache
 def tensors():
     """Tensors with the symmetries of a network's, and no others."""

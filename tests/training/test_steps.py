@@ -31,6 +31,9 @@ def double():
         yield
 
 
+pytestmark = pytest.mark.xdist_group("training steps")  # what is cached is computed once
+
+
 @functools.cache
 def setting(activation):
     """A small network, and its whole hierarchy over training and test inputs."""

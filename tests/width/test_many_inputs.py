@@ -20,6 +20,9 @@ def _slow(names):
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+pytestmark = pytest.mark.xdist_group("width many inputs")  # what the fixture makes is made once
+
+
 @pytest.fixture(scope="module")
 def tanh():
     return statistics(MLP((3, 8, 6, 9, 2), "tanh", **HYPER), X[:2])

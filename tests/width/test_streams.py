@@ -29,6 +29,9 @@ def double(act, skip):
     return Residual(Dense(12, **HYPER[1]), act, Dense(8, **HYPER[2]), skip=skip)
 
 
+pytestmark = pytest.mark.xdist_group("width streams")  # what is cached is computed once
+
+
 @functools.cache
 def distances(name):
     """By tensor, how far theory is from drawn networks and how large it is, in standard errors, entry by entry."""
