@@ -4,7 +4,7 @@ Panel k holds the columns of one block and the rows from that block on, so all o
 the matrix. LAPACK's own routine would take the whole matrix, or all of the time in one call that nobody can stop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Reversible
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ def finish(panel: np.ndarray, start: int) -> None:
         _blas.strsm(1.0, block, panel[own:].T, side=0, lower=0, trans_a=1, overwrite_b=1)
 
 
-def solve(panels: Sequence[np.ndarray], right: np.ndarray) -> np.ndarray:
+def solve(panels: Reversible[np.ndarray], right: np.ndarray) -> np.ndarray:
     """The solution of L Lᵀ X = `right` (N, n), in float32; one panel is looked at after the other, down and up."""
     # Columns of any size fit float32 once they are of size 1.
     size = np.abs(right).max(axis=0, initial=0.0)

@@ -9,9 +9,9 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import IO
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _TRIED = 32 * 2**20
 """Bytes with which a disk's speed is tried."""
 
 
-class Panels(Sequence[np.ndarray]):
+class Panels:
     """The panels of a factor of `count` rows, in memory; with a folder each is kept in a file of it too."""
 
     def __init__(self, count: int, folder: Part | None = None) -> None:
@@ -33,13 +33,15 @@ class Panels(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return len(self.cuts)
 
-    @overload
-    def __getitem__(self, k: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[np.ndarray]: ...
-    def __getitem__(self, k: Any) -> Any:
+    def __getitem__(self, k: int) -> np.ndarray:
         """Panel k; what comes from a file stands only until the next one is asked for."""
         return self.rows(range(len(self))[k], 0)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __reversed__(self) -> Iterator[np.ndarray]:
+        return map(self.__getitem__, reversed(range(len(self))))
 
     def has(self, k: int) -> bool:
         """Whether panel k is there already, whole."""
