@@ -230,9 +230,9 @@ def test_attention_of_black_flat_and_repeated_images_has_its_kernel(weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "draws"), [("residual, strided shortcut", 3000), ("attention", 8000)])
+@pytest.mark.parametrize(("name", "draws"), [("attention", 8000)])
 def test_kernels_are_those_of_drawn_networks(name, draws):
-    # At two widths, extrapolated in 1/width.
+    # At two widths, extrapolated in 1/width; fourteen networks that were drawn before are compared below.
     shape, blocks = networks("relu")[name]
     x = images(shape, 2).astype(np.float32)
     means, errors = [], []
