@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from ._budget import Rates
+from ._panels import panel_bytes
 from ._tiles import TILE, Tiles, cores
 from ._where import speeds
 
@@ -63,7 +64,7 @@ def spectrum(tiles: Tiles) -> Spectrum:
 def rates(tiles: Tiles, disk: Path) -> Rates:
     """Speeds of this machine, measured for many points; in CPU seconds, so that other work does not count.
 
-    Those of the disk that holds a folder are seconds of the clock.
+    Those of the disk that holds a folder are seconds of the clock, for a file of the factor's size.
     """
     if tiles.points < _MEASURED:
         return Rates()
@@ -76,7 +77,9 @@ def rates(tiles: Tiles, disk: Path) -> Rates:
     )
     kept, v = np.ones((2 * TILE, 2 * TILE)), np.ones((2 * TILE, tiles.net.outputs))
     byte = _seconds(lambda: (kept @ v, kept.T @ v)) / kept.nbytes
-    return Rates(flop / cores(), entry32 / cores(), entry64 / cores(), byte / cores(), *speeds(disk))
+    return Rates(
+        flop / cores(), entry32 / cores(), entry64 / cores(), byte / cores(), *speeds(disk, panel_bytes(tiles.points))
+    )
 
 
 def _seconds(work: Callable[[], Any]) -> float:

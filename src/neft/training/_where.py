@@ -15,6 +15,7 @@ from typing import IO
 
 import numpy as np
 
+from .. import _check
 from ._kept import Part
 from ._panels import panel_bytes
 from ._tiles import cuts
@@ -162,28 +163,29 @@ def free(path: Path) -> float:
         return 0.0
 
 
-def speeds(path: Path) -> tuple[float, float]:
+def speeds(path: Path, size: float) -> tuple[float, float]:
     """Seconds to read a byte of the disk of a folder, and to write one; infinite where it cannot be written.
 
-    The better of two tries, because other work on the machine should not count.
+    Files of less than half the machine's memory, `size` being their bytes, count as read from what the system remembers
+    of them. The better of two tries, because other work on the machine should not count.
     """
     try:
         with tempfile.TemporaryFile(dir=path, buffering=0) as file:
-            tries = np.array([_tried(file) for _ in range(2)])
+            tries = np.array([_tried(file, size < _check.machine_memory() / 2) for _ in range(2)])
     except OSError:
         return np.inf, np.inf
     read, written = (tries.min(axis=0) / _TRIED).tolist()
     return read, written
 
 
-def _tried(file: IO[bytes]) -> tuple[float, float]:
+def _tried(file: IO[bytes], remembered: bool) -> tuple[float, float]:
     values = np.ones(_TRIED // 4, np.float32)
     start = time.monotonic()
     _write(file, 0, values)
-    os.fsync(file.fileno())
+    if not remembered:
+        os.fsync(file.fileno())
     written = time.monotonic()
-    if hasattr(os, "posix_fadvise"):
-        # From the disk and not from what the system remembers of it.
+    if hasattr(os, "posix_fadvise") and not remembered:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     between = time.monotonic()
     _read(file, 0, values)
