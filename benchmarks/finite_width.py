@@ -237,9 +237,9 @@ def keep(case: Case, trained: int, cheap: int, found: tuple[Measured, Measured],
 
 if __name__ == "__main__":
     for chosen in sys.argv[3:]:
-        numbers, case = [int(one) for one in sys.argv[1:3]], CASES[int(chosen)]
-        both = compare(case, *numbers, jax.random.key(5))
+        many, more, case = int(sys.argv[1]), int(sys.argv[2]), CASES[int(chosen)]
+        both = compare(case, many, more, jax.random.key(5))
         for measured in both:
             print(case, measured, measured.z, measured.resolved, flush=True)
         if case.skip is not None:
-            keep(case, *numbers, both, f"benchmarks/finite_width.py {numbers[0]} {numbers[1]} {chosen}")
+            keep(case, many, more, both, f"benchmarks/finite_width.py {many} {more} {chosen}")

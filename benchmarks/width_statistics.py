@@ -20,7 +20,8 @@ DEPTH = 100
 
 def _programs(name: str) -> int:
     compiled: Any = _compiled(neft.activation(name))
-    return compiled._cache_size() + _loop._cache_size()
+    loop: Any = _loop
+    return compiled._cache_size() + loop._cache_size()
 
 
 def _perceptron(name: str, change: float) -> neft.Network:

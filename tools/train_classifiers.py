@@ -22,6 +22,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -249,10 +250,11 @@ def infinite(name):
 def run(name):
     """One case: a and its error, with what made it."""
     kernel, centre = infinite(name)
-    widths = dict.fromkeys(CASES[name][3], CASES[name][4])
+    widths: dict[int, Any] = dict.fromkeys(CASES[name][3], CASES[name][4])
     values, errors, begin = [], [], time.process_time()
     for n, counts in widths.items():
-        value, error = measured(name, n, counts, kernel, centre)
+        found: Any = measured(name, n, counts, kernel, centre)
+        value, error = found
         print(
             name,
             n,
@@ -287,8 +289,8 @@ def laws(name):
 def theory(name, own, Theta, centre, index):
     """n times what width n changes in what is observed, for each draw of an index, (draws, 4)."""
     training, y, key = CASES[name][2], np.eye(2), jax.random.key(SEED)
-    options = [training.get(part) for part in ("steps", "learning_rate", "momentum")]
-    plan = schedule(None, *options[:2], options[2] or 0.0, False, training.get("batch"), TRAIN)
+    steps, rate, momentum = (training.get(part) for part in ("steps", "learning_rate", "momentum"))
+    plan = schedule(None, steps, rate, momentum or 0.0, False, training.get("batch"), TRAIN)
     batches = None
     if plan.batch is not None:
         batches = np.asarray(draw_batches(key, index, steps=training["steps"], count=TRAIN, batch=plan.batch))
