@@ -24,8 +24,9 @@ def test_trained_networks_have_the_predicted_part_of_order_one_over_n(name):
     simulation, theory, error = found(name)
     z, resolved = (simulation - theory) / error, np.abs(simulation) / error
     assert np.abs(z).max() < 5, z
-    # Two hidden layers have fewer draws so far: their means are seen at 9 standard errors.
-    assert resolved[:2].max() > (10 if name.startswith("one") else 5) and resolved[2:].max() > 5, resolved
+    # Two hidden layers have fewer draws so far: the better of their means is seen at 9 standard errors.
+    assert resolved[:2].min() > 10 if name.startswith("one") else resolved[:2].max() > 5, resolved
+    assert resolved[2:].max() > 5, resolved
     assert max(KEPT[name]["chi_squared"]) < 25
 
 
