@@ -107,7 +107,7 @@ def law(
     """
     K, S = tensors["K"], len(tensors["K"])
     if groups is None:
-        groups = [np.arange(train, S)] if S > train else []
+        groups = [np.arange(train, S)] if train < S else []
     A, every = slice(train), slice(None)
     l, v = scipy.linalg.eigh(K)
     pairs = _pairs(train, groups)
@@ -242,7 +242,9 @@ def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0, infinite
         infinite = np.asarray(law.prior @ normal)
     fluctuation = np.zeros((2, count, S, S))
     a, b = law.pairs
-    fluctuation[:, :, a, b] = fluctuation[:, :, b, a] = sign * np.einsum("kpr,sr->ksp", law.collective, e, optimize=True)
+    fluctuation[:, :, a, b] = fluctuation[:, :, b, a] = sign * np.einsum(
+        "kpr,sr->ksp", law.collective, e, optimize=True
+    )
     change = law.K1 + fluctuation[0]
     # z = L(1 + E/2 - ⟨E²⟩/8)ξ for K = LLᵀ and K + K₁ + k = L(1+E)Lᵀ.
     root, whole = law.inverse

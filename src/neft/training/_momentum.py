@@ -53,8 +53,8 @@ def momentum(beta: Any = 0.0, nesterov: Any = False) -> Momentum:
     """
     if isinstance(beta, str):
         raise ValueError(
-            f"momentum is {beta!r}, but must be a number: steps of the heavy ball and of Nesterov are predicted, those of "
-            "Adam and others that divide by past gradients are not."
+            f"momentum is {beta!r}, but must be a number: steps of the heavy ball and of Nesterov are predicted, those "
+            "of Adam and others that divide by past gradients are not."
         )
     beta = _check.real("momentum", beta, at_least=0.0)
     if beta >= 1:

@@ -170,7 +170,7 @@ def _laws(net: Network, x_train: np.ndarray, x_test: np.ndarray | None, rtol: fl
     One after the other, since each is large.
     """
     N, M, O = len(x_train), 0 if x_test is None else len(x_test), net.widths[-1]
-    joint = N + M <= max(TOGETHER, N + LEAST)
+    joint = max(TOGETHER, N + LEAST) >= N + M
     size = M if joint else max(LEAST, SIDE_BY_SIDE - N)
     rows = (N + min(M, size)) * O
     _check.memory(f"order 1 with {N} training inputs and {O} outputs", 6 * rows**2 * (N * O) ** 2)
