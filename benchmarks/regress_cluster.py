@@ -1,10 +1,9 @@
 """Kernel regression on a cluster of this machine: two workers of one thread each against one, interleaved.
 
-    python benchmarks/regress_cluster.py [--points 16384] [--memory 3GB] [--rounds 3]
+    python benchmarks/regress_cluster.py [--points 40960] [--memory 16GB] [--rounds 3]
 
 Each worker is bound to one core and its libraries to one thread, as are this program's; all of them listen on 127.0.0.1
-alone. Where the memory does not hold the tiles they are made anew for each product, which is what a cluster is for;
-with --memory 16GB they are kept.
+alone. With less memory the tiles are not kept, and two workers may have room for another preconditioner than one.
 """
 
 import argparse
@@ -59,8 +58,8 @@ def worked(process: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="One worker and two.")
-    parser.add_argument("--points", type=int, default=16_384)
-    parser.add_argument("--memory", default="3GB")
+    parser.add_argument("--points", type=int, default=40_960)
+    parser.add_argument("--memory", default="16GB")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the workers end too
