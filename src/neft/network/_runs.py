@@ -150,7 +150,8 @@ def kept_along(
     for group in _runs(parts, first):
         stage = _plain(stage)
         if len(group) == 1:
-            stage, more = step(*used(group[0]), stage)
+            segment, data = used(group[0])
+            stage, more = step(segment, data, stage)
             kept.append(jax.tree.map(lambda value: value[None], more))
             continue
         stacked = jax.tree.map(functools.partial(_stacked, stage.c.dtype), *group)
