@@ -162,8 +162,9 @@ class Matrix:
 
         def of_tile(place: Place) -> tuple[np.ndarray, np.ndarray]:
             rows, columns = place
-            kept = self.kept and self.kept[rows.start, columns.start]
-            return products(self.tiles.tile(rows, columns, np.float64) if kept is None else kept, v[columns], v[rows])
+            if self.kept is None:
+                return products(self.tiles.tile(rows, columns, np.float64), v[columns], v[rows])
+            return products(self.kept[rows.start, columns.start], v[columns], v[rows])
 
         out, done = self.tiles.ridge * v, 0
         if self.checkpoint is not None:
