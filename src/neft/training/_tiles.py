@@ -22,8 +22,8 @@ TILE = 1024
 _FEW = 256
 """Inputs at once where only the diagonal is wanted."""
 
-_STRIP = 24
-"""Rows of a tile that are multiplied at once."""
+_AT_ONCE = 2**19
+"""Products of a strip of a tile: with more of them BLAS starts threads of its own, with fewer Python takes longer."""
 
 
 def cores() -> int:
@@ -131,8 +131,9 @@ def products(entries: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[
     makes copies, and in threads that share tiles its own would wait for each other.
     """
     own, mirrored = np.empty((len(entries), right.shape[1])), np.zeros((entries.shape[1], left.shape[1]))
-    for start in range(0, len(entries), _STRIP):
-        strip = slice(start, start + _STRIP)
+    many = max(1, min(64, _AT_ONCE // max(1, right.size)))
+    for start in range(0, len(entries), many):
+        strip = slice(start, start + many)
         np.matmul(entries[strip], right, out=own[strip])
         mirrored += entries[strip].T @ left[strip]
     return own, mirrored
@@ -158,12 +159,12 @@ class Matrix:
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
         """The product with vectors (N, n)."""
-        if self.kept is not None:
-            return self._of_kept(self.kept, v)
 
         def of_tile(place: Place) -> tuple[np.ndarray, np.ndarray]:
             rows, columns = place
-            return products(self.tiles.tile(rows, columns, np.float64), v[columns], v[rows])
+            if self.kept is None:
+                return products(self.tiles.tile(rows, columns, np.float64), v[columns], v[rows])
+            return products(self.kept[rows.start, columns.start], v[columns], v[rows])
 
         out, done = self.tiles.ridge * v, 0
         if self.checkpoint is not None:
@@ -176,16 +177,6 @@ class Matrix:
             done += 1
             if self.checkpoint is not None:
                 self.checkpoint.reached(out, done)
-        return out
-
-    def _of_kept(self, kept: Kept, v: np.ndarray) -> np.ndarray:
-        # One after the other, each in all threads of BLAS.
-        out = self.tiles.ridge * v
-        for rows, columns in self.tiles.places():
-            entries = kept[rows.start, columns.start]
-            out[rows] += entries @ v[columns]
-            if rows != columns:
-                out[columns] += entries.T @ v[rows]
         return out
 
 
