@@ -246,6 +246,8 @@ def test_narrow_networks_say_how_narrow_they_are():
         _sample._warn_lost(1, np.array([True, True]), narrow.n)
     with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have a kernel"):
         _sample._warn_lost(1, np.array([True, False]), narrow.n)
+    with one_sentence("of 2 draws at width 0.5 none gets to the end", "wider networks"):
+        _sample._warn_lost(1, np.array([False, False]), narrow.n)
 
 
 @pytest.mark.slow
