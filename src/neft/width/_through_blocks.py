@@ -225,7 +225,7 @@ def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _St
         means = means_of(mean)
         K, Theta = stepped(blocks, Stage.itself(layer.K, layer.Theta), lambda *_: means)
         new, y, more = next_stream(layer, y, skip, linear, mean, squares(act, layer.K, terms), K, Theta)
-        lost = jnp.maximum(lost, more)
+        lost = lost + more  # what a block lost stays lost, and of many small branches each adds a little
     return _State(_whole(new), None if apart is None else Apart(0 * layer.K, 0 * layer.K), y, lost)
 
 
