@@ -46,13 +46,14 @@ BATCHES = {"steps": 20, "learning_rate": 0.03, "momentum": 0.8, "batch": 1}
 SEED = 29
 WIDEST, FIRST = 1e6, 512
 # Widths, and how many networks of each are moved and how many trained.
-NARROW, WIDE, MANY, FEW = (24, 48, 96, 192), (16, 24, 40, 64), (120_000, 80_000), (48_000, 32_000)
+NARROW, WIDE = (24, 48, 96, 192), (16, 32, 64, 128)
+MANY, FEW, DEEP, DEEP_FEW = (120_000, 80_000), (48_000, 32_000), (200_000, 80_000), (160_000, 80_000)
 # By name: activation, C_W of each layer, training, widths and numbers.
 CASES = {
     "one hidden layer, full batch": ("gelu", (1.7, 2.0), FULL, NARROW, MANY),
     "one hidden layer, batches and momentum": ("gelu", (1.7, 2.0), BATCHES, NARROW, FEW),
-    "two hidden layers, full batch": ("gelu", (1.7, 1.7, 2.0), FULL, WIDE, FEW),
-    "two hidden layers, batches and momentum": ("gelu", (1.7, 1.7, 2.0), BATCHES, WIDE, (24_000, 16_000)),
+    "two hidden layers, full batch": ("gelu", (1.7, 1.7, 2.0), FULL, WIDE, DEEP),
+    "two hidden layers, batches and momentum": ("gelu", (1.7, 1.7, 2.0), BATCHES, WIDE, DEEP_FEW),
 }
 OBSERVED = ("mean of z1", "mean of p1", "variance of z1", "variance of p1")
 

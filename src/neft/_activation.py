@@ -52,7 +52,8 @@ class Activation:
         fourier: the Fourier series of a user's own function that is smooth and periodic.
         pair: of a user's own function, ⟨σσ⟩ in closed form where it was given.
         series: of a user's own function, its power series in a series where it was given.
-        named: whether the name alone is enough to make it again.
+        named: whether it is one of those that have a name, of which more is known.
+        expressed: whether its name is the expression of z that it was made from.
 
     >>> silu = activation("silu")
     >>> silu.taylor(4)
@@ -73,6 +74,7 @@ class Activation:
     pair: Callable[[Any, Any, Any], Any] | None = None
     series: Callable[[Any], Any] | None = None
     named: bool = True
+    expressed: bool = False
     maclaurin: Callable[[int], np.ndarray] | None = None
 
     def __call__(self, z: Num[Array, "*shape"] | Num[np.ndarray, "*shape"] | float) -> Float[Array, "*shape"]:
@@ -103,9 +105,14 @@ class Activation:
         """Whether there is a kink at 0, so that `taylor` speaks of z > 0 only."""
         return any(kink.position == 0 for kink in self.kinks)
 
+    @property
+    def remakable(self) -> bool:
+        """Whether the name alone is enough to make it again."""
+        return self.named or self.expressed
+
     def to_dict(self) -> dict[str, Any]:
         """What a file keeps: the name, and whether it is enough to make the activation again."""
-        return {"name": self.name, "named": self.named}
+        return {"name": self.name, "named": self.remakable}
 
     def _series(self, order: int) -> tuple[np.ndarray, np.ndarray]:
         order = _check.integer("order", order, at_least=0, at_most=_check.HIGHEST_ORDER)
@@ -118,7 +125,7 @@ class Activation:
 
     # Equal names are equal functions only where the name says it all.
     def _identity(self) -> tuple:
-        return (self.name,) if self.named else (self.name, self.function, self.kinks, self.pair, self.series)
+        return (self.name,) if self.remakable else (self.name, self.function, self.kinks, self.pair, self.series)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Activation) and self._identity() == other._identity()
@@ -127,7 +134,7 @@ class Activation:
         return hash(self._identity())
 
     def __reduce__(self):
-        if self.named:
+        if self.remakable:
             return activation, (self.name,)
         return _remade, (self.function, self.name, self.kinks, self.pair, self.series)
 
@@ -156,10 +163,12 @@ def activation(
     pair: Callable[[Any, Any, Any], Any] | None = None,
     series: Callable[[Any], Any] | None = None,
 ) -> Activation:
-    """The activation of a name such as "silu" or "leaky_relu(0.1)", or of any elementwise JAX function.
+    """The activation of a name such as "silu", an expression such as "z*tanh(z)", or any elementwise JAX function.
 
     Args:
-        activation: a name, a function σ(z), or an activation, which is returned as it is.
+        activation: a name such as "silu" or "leaky_relu(0.1)"; an expression of z with numbers, + - * / ^, brackets and
+            functions such as exp, max or sigmoid, which is parsed and never evaluated as Python; a function σ(z); or an
+            activation, which is returned as it is.
         name: what to call a function (its own name by default).
         kinks: where a function has kinks: positions, or (position, order, jump) when known; both are held against its
             derivatives on the two sides.
@@ -172,6 +181,8 @@ def activation(
     that the derivative has nearby (1e-4 for the third); declare those that lie further out or close together. A
     function whose derivatives in JAX are not its own (`stop_gradient`), or whose values change, is refused.
 
+    >>> activation("z * max(tanh(z), 0.1)").kinks[0].order
+    1
     >>> activation("relu").kinks
     (Kink(position=0.0, order=1, jump=1.0),)
     >>> activation(lambda z: z / (1 + z**2), name="bump").parity
@@ -193,8 +204,8 @@ def activation(
         own = getattr(activation, "__name__", type(activation).__name__)
         return _remade(activation, own if name is None else name, kinks, pair, series)
     raise ValueError(
-        f"activation is {_check.brief(activation)}, but must be a name (one of {', '.join(activation_names())}) or a "
-        "function."
+        f"activation is {_check.brief(activation)}, but must be a name (one of {', '.join(activation_names())}), an "
+        "expression of z or a function."
     )
 
 
@@ -207,6 +218,11 @@ def _remade(function: Callable, name: str, kinks: Any, pair: Any = None, series:
     from ._given import checked
 
     return checked(dataclasses.replace(made, pair=pair, series=series))
+
+
+def expressed(function: Callable, name: str) -> Activation:
+    """The activation of a function that is the expression `name` of z."""
+    return dataclasses.replace(_remade(function, name, ()), expressed=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -13,7 +13,8 @@ import numpy as np
 from jax import lax
 
 from . import _check, _maclaurin, _stable
-from ._activation import Activation, Kink
+from ._activation import Activation, Kink, expressed
+from ._expression import is_expression, parsed
 from ._periodic import Fourier
 
 _GRAMMAR = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
@@ -21,11 +22,15 @@ _GRAMMAR = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 @functools.lru_cache(maxsize=256)
 def from_text(text: str) -> Activation:
-    """The activation that a text such as "silu" or "leaky_relu(0.1)" names; the text is parsed, never evaluated."""
+    """The activation that a text such as "silu", "leaky_relu(0.1)" or "z*tanh(z)" is; it is parsed, never evaluated."""
+    if is_expression(text):
+        name, function = parsed(text)
+        return expressed(function, name)
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"activation is {text!r}, but must be a name, or a name with numbers such as 'leaky_relu(0.1)'."
+            f"activation is {text!r}, but must be a name, a name with numbers such as 'leaky_relu(0.1)', or an "
+            "expression of z such as 'z*tanh(z)'."
         )
     name, inside = match[1].lower(), match[2] or ""
     if name not in _NAMED:

@@ -10,9 +10,9 @@ from helpers import one_sentence
 import neft
 from neft import MLP, training
 from neft.training import _sample, predict_from_tensors
-from neft.training._fluctuations import draw, law
+from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches
-from neft.training._loss import square
+from neft.training._loss import cross_entropy, square
 from neft.training._pairings import correlators
 from neft.training._schedule import schedule
 from neft.training.results import Trajectories
@@ -55,10 +55,9 @@ def tensors():
     }
 
 
-def mirrored(count, what):
+def mirrored(own, count, what):
     """n times the average over mirrored draws of what(draws), and its standard error."""
-    own, index = law(tensors(), WIDE, N, O), np.arange(count)
-    values = WIDE * sum(what(draw(own, KEY, index, sign=sign)) for sign in (1.0, -1.0)) / 2
+    values = WIDE * sum(what(draw(own, KEY, np.arange(count), sign=sign)) for sign in (1.0, -1.0)) / 2
     return values.mean(0), values.std(0, ddof=1) / np.sqrt(count)
 
 
@@ -68,29 +67,34 @@ def assert_equal_within_errors(found, error, theory):
     assert np.abs(theory / noise).max() > 10
 
 
-def test_draws_have_the_cumulants_of_the_tensors():
-    t, X, M = tensors(), correlators(tensors()), S * O
-    K, Theta = (np.kron(t[name], np.eye(O)) for name in ("K", "Theta"))
-    fluctuation = lambda d: d.H - Theta  # noqa: E731
-    flat = lambda z: z.reshape(len(z), M)  # noqa: E731
+@pytest.mark.parametrize("train, groups", [(N, None), (1, None), (1, [np.array([1]), np.array([2])])])
+def test_draws_have_the_cumulants_of_the_tensors(train, groups):
+    t, X = tensors(), correlators(tensors())
+    own = law(t, WIDE, train, O, groups)
+    # What training meets of the first test sample, or of all where they belong together.
+    size, A = (S if groups is None else train + 1) * O, train * O
+    K, Theta, K1, Theta1 = (np.kron(t[name], np.eye(O))[:size, :size] for name in ("K", "Theta", "K1", "Theta1"))
+    fluctuation = lambda d: d.H[:, :size, :A] - Theta[:, :A]  # noqa: E731
+    flat = lambda z: z.reshape(len(z), -1)[:, :size]  # noqa: E731
     # ⟨zz⟩, ⟨zzzz⟩, where K₁ joins V, ⟨zzΔH⟩, ⟨ΔHΔH⟩ and ⟨dH z⟩, all less what infinite width gives for the same draws.
     change = lambda d, power: power(flat(d.z)) - power(flat(d.infinite))  # noqa: E731
     two = lambda z: np.einsum("sa,sb->sab", z, z)  # noqa: E731
-    found = mirrored(3000, lambda d: change(d, two))
-    K1 = np.kron(t["K1"], np.eye(O))
-    assert_equal_within_errors(*found, K1)
-    four = lambda z: np.einsum("sa,sb,sc,sd->sabcd", z[:, :2], z[:, :2], z[:, 1:4], z)  # noqa: E731
+    assert_equal_within_errors(*mirrored(own, 3000, lambda d: change(d, two)), K1)
+    four = lambda z: np.einsum("sa,sb,sc,sd->sabcd", z[:, -2:], z[:, -2:], z[:, 1:4], z)  # noqa: E731
     V = composite(np.stack([t["V"], t["V"].transpose(0, 2, 1, 3), t["V"].transpose(0, 2, 3, 1)]))(O)
-    for A, C in ((K, K1), (K1, K)):
-        V = V + np.einsum("ab,cd->abcd", A, C) + np.einsum("ac,bd->abcd", A, C) + np.einsum("ad,bc->abcd", A, C)
-    assert_equal_within_errors(*mirrored(3000, lambda d: change(d, four)), V[:2, :2, 1:4])
-    third = mirrored(3000, lambda d: np.einsum("sa,sb,scd->sabcd", flat(d.z), flat(d.z), fluctuation(d)))
-    of_mean = np.einsum("ab,cd->abcd", K, np.kron(t["Theta1"], np.eye(O)))
-    assert_equal_within_errors(*third, composite(X.zzH)(O) + of_mean)
-    second = mirrored(3000, lambda d: np.einsum("sab,scd->sabcd", fluctuation(d), fluctuation(d)))
-    assert_equal_within_errors(*second, composite(X.HH)(O))
-    slope = mirrored(3000, lambda d: np.einsum("sabc,sd->sabcd", d.dH, flat(d.z)))
-    assert_equal_within_errors(*slope, composite(X.dHz)(O)[:, :, : N * O])
+    V = V[:size, :size, :size, :size]
+    for first, second in ((K, K1), (K1, K)):
+        V = V + sum(np.einsum(f"{pairs}->abcd", first, second) for pairs in ("ab,cd", "ac,bd", "ad,bc"))
+    assert_equal_within_errors(*mirrored(own, 3000, lambda d: change(d, four)), V[-2:, -2:, 1:4])
+    third = mirrored(own, 3000, lambda d: np.einsum("sa,sb,scd->sabcd", flat(d.z), flat(d.z), fluctuation(d)))
+    of_mean = np.einsum("ab,cd->abcd", K, Theta1[:, :A])
+    assert_equal_within_errors(*third, composite(X.zzH)(O)[:size, :size, :size, :A] + of_mean)
+    second = mirrored(own, 3000, lambda d: np.einsum("sab,scd->sabcd", fluctuation(d), fluctuation(d)))
+    assert_equal_within_errors(*second, composite(X.HH)(O)[:size, :A, :size, :A])
+    slope = mirrored(own, 3000, lambda d: np.einsum("sabc,sd->sabcd", d.dH[:, :size, :size], flat(d.z)))
+    theory = composite(X.dHz)(O)[:size, :size, :A, :size]
+    for rows in (np.s_[:, :A], np.s_[:A]):
+        assert_equal_within_errors(slope[0][rows], slope[1][rows], theory[rows])
 
 
 @pytest.mark.slow
@@ -117,6 +121,18 @@ def test_the_square_loss_is_that_of_the_prediction():
         error = values.std(0, ddof=1) / np.sqrt(count)
         assert np.abs((values.mean(0) - WIDE * exact) / error).max() < 5
         assert np.abs(WIDE * exact / error).max() > 10
+
+
+def test_the_cross_entropy_needs_differences_of_logits_alone():
+    plan = schedule(None, 3, 0.2, 0.5, False, 1, N)
+    own, index, y = law(tensors(), 400.0, N, O), np.arange(2), np.eye(2)
+    batches = np.asarray(draw_batches(KEY, index, steps=3, count=N, batch=1))
+    found = _sample.trained(own, draw(own, KEY, index), y, plan, cross_entropy, batches)
+    # A loss that nobody knows to be the cross-entropy sees all logits.
+    whole = _sample.trained(own, draw(own, KEY, index), y, plan, lambda z, y: cross_entropy(z, y), batches)
+    assert found[1].all() and whole[1].all()
+    np.testing.assert_allclose(found[0], whole[0], atol=1e-12)
+    assert np.abs(found[0][:, 0] - draw(own, KEY, index).z).max() > 0.1
 
 
 def test_steps_at_infinite_width_are_the_steps_themselves():
@@ -166,7 +182,7 @@ def net(monkeypatch):
     """A network whose tensors nobody has to wait for."""
     known = {k: v[:N, :N] if v.ndim == 2 else v[:N, :N, :N, :N] for k, v in tensors().items()}
     monkeypatch.setattr(
-        _sample, "output_tensors", lambda net, x, names, rtol=None: {name: known[name] for name in names}
+        _sample, "output_tensors", lambda net, x, names, **options: {name: known[name] for name in names}
     )
     return MLP((2, 400, 2), "erf", C_b=0.1)
 
@@ -195,26 +211,41 @@ def test_given_outputs_of_infinite_width_are_kept():
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+def test_a_law_at_another_width_is_that_of_its_tensors():
+    # A factor that is a power of 2 leaves eigenvectors as they are, signs included.
+    groups = [np.array([1]), np.array([2])]
+    made, scaled = law(tensors(), 48.0, 1, O, groups), at_width(law(tensors(), 3.0, 1, O, groups), 48.0)
+    for one, other in zip(jax.tree.leaves(made), jax.tree.leaves(scaled), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
 @pytest.mark.slow
-def test_many_test_inputs_are_taken_in_blocks(monkeypatch):
-    monkeypatch.setattr(_sample, "TOGETHER", 3)
+def test_many_test_inputs_are_taken_one_by_one(monkeypatch):
     monkeypatch.setattr(_sample, "LEAST", 1)
     net = MLP((2, 10**6, 2), "tanh", C_b=0.1)
-    x, at = np.array([[1.0, 0.1], [0.2, 1.0]]), np.array([[0.5, -0.4], [-1.0, 0.3]])
+    x, at = np.array([[1.0, 0.1], [0.2, 1.0]]), np.array([[0.5, -0.4], [-1.0, 0.3], [0.7, 0.9]])
     options = {"steps": [0, 3], "learning_rate": 0.1, "draws": 3, "key": KEY, "order": 1}
-    found, first = (training.sample(net, x, [0, 1], part, **options) for part in (at, at[:1]))
-    assert found.blocks == 2 and first.blocks == 1 and found.outputs.shape == (3, 2, 2, 2)
-    # At this width draws are those of infinite width but for 1e-3, in each block; the fluctuations are its own.
-    change = found.outputs - found.infinite_outputs
-    assert 0 < np.abs(change[:, 0]).max() < 1e-2 and (np.abs(change).max((0, 1, 3)) > 1e-5).all()
-    np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
+    joint = training.sample(net, x, [0, 1], at, **options)
+    assert joint.blocks == 1
+    for side_by_side in (5, 4):
+        monkeypatch.setattr(_sample, "TOGETHER", 3)
+        monkeypatch.setattr(_sample, "SIDE_BY_SIDE", side_by_side)
+        found = training.sample(net, x, [0, 1], at, **options)
+        assert found.blocks == 3 and found.outputs.shape == (3, 2, 3, 2)
+        # At this width draws are those of infinite width but for 1e-3, at each input; the fluctuations are its own.
+        change = found.outputs - found.infinite_outputs
+        assert 0 < np.abs(change[:, 0]).max() < 1e-2 and (np.abs(change).max((0, 1, 3)) > 1e-5).all()
+        np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
 
 
-def test_narrow_networks_lose_draws_and_say_so():
-    narrow = law(tensors(), 0.5, N, O)
-    assert not draw(narrow, KEY, np.arange(50)).positive.all()
-    with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have"):
+def test_narrow_networks_say_how_narrow_they_are():
+    narrow = law(tensors() | {"K1": np.zeros((S, S))}, 0.5, N, O)
+    found = draw(narrow, KEY, np.arange(50))
+    assert not found.positive.all() and np.isfinite(found.z).all()
+    with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have an initial"):
         _sample._warn_lost(1, np.array([True, True]), narrow.n)
+    with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have a kernel"):
+        _sample._warn_lost(1, np.array([True, False]), narrow.n)
 
 
 @pytest.mark.slow

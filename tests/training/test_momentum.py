@@ -168,3 +168,13 @@ def test_bad_input_gets_one_clear_sentence():
     for name, value in (("momentum", 0.5), ("batch", 1)):
         with one_sentence(f"{name} is {value}", "order 1"):
             training.predict(net, np.eye(2), [0.0, 1.0], order=1, **steps, **{name: value})
+
+
+def test_adam_is_refused_by_name():
+    net, x = MLP((2, 8, 2), "tanh"), np.eye(2)
+    plan = {"steps": 3, "learning_rate": 0.1, "momentum": "adam"}
+    with one_sentence("momentum is 'adam'", "Adam and others"):
+        training.predict(net, x, x, **plan)
+    for order in (0, 1):
+        with one_sentence("momentum is 'adam'", "Adam and others"):
+            training.sample(net, x, [0, 1], order=order, **plan)

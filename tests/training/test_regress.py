@@ -90,7 +90,7 @@ def test_pivoted_columns_and_the_rest_of_the_diagonal_make_the_preconditioner(sm
     left = Theta - few.F.astype(float) @ few.F.T
     assert np.linalg.eigvalsh(left)[0] > -1e-4 * np.trace(left) and np.trace(left) < 0.1 * np.trace(Theta)
     np.testing.assert_allclose(few.delta, 0.02 + np.trace(left) / 60, rtol=1e-3)
-    P = few.F.astype(float) @ few.F.T + np.diag(few.delta)
+    P = few.F.astype(float) @ few.F.T + few.delta * np.eye(len(few.F))
     v = RNG.normal(size=(60, 2))
     np.testing.assert_allclose(few(P @ v), v, atol=1e-8)
     np.testing.assert_allclose(all_of_them.F.astype(float) @ all_of_them.F.T, Theta, atol=1e-4)

@@ -7,12 +7,13 @@ import textwrap
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from helpers import one_sentence
 
 from neft import MLP, training
-from neft.training import _spread, _tiles
+from neft.training import _pivots, _spread, _tiles
 
 NET = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3)
 BIN = Path(sys.executable).parent
@@ -20,7 +21,7 @@ SETUP = """
 import numpy as np
 from neft import MLP, training
 from neft.training import _budget, _pivots, _spread
-_budget._RANKS, _pivots.BLOCK, _spread.UNIT, _spread._MANY = (8,), 8, 32, 12
+_budget._RANKS, _pivots.BLOCK, _spread.UNIT, _spread._MANY = (16,), 8, 32, 12
 net = MLP(widths=(3, 16, 2), activation="relu", C_b=0.1, C_W=1.3)
 rng = np.random.default_rng(1)
 x, y = rng.normal(size=(400, 3)), rng.normal(size=(400, 2))
@@ -125,6 +126,38 @@ def test_workers_of_this_machine_count_as_its_memory(monkeypatch):
     np.testing.assert_allclose(spread.here(keeps=True) - alone, whole / 4, rtol=0.05)
     many = _spread.Spread(Client(), _tiles.Tiles(NET, np.ones((40_000, 3)), "ntk"))
     assert len(spread.places) == 15 and len(many.places) == 55  # 5·6/2 of 2048, 10·11/2 of 4096
+
+
+def test_workers_make_the_preconditioner_that_one_process_makes(monkeypatch):
+    monkeypatch.setattr(_spread, "UNIT", 32)
+    monkeypatch.setattr(_spread, "_MANY", 16)
+    monkeypatch.setattr(_pivots, "BLOCK", 8)
+
+    class Done:
+        def __init__(self, value):
+            self.value = value
+
+        def result(self):
+            return self.value
+
+    class Client:  # whose tasks are done at once
+        def scheduler_info(self, n_workers):
+            return {"workers": {"a": {"nthreads": 1, "memory_limit": 8e9, "metrics": {}, "host": "192.0.2.1"}}}
+
+        def submit(self, function, *args, pure):
+            assert not pure
+            return Done(function(*jax.tree.map(lambda a: a.value if isinstance(a, Done) else a, list(args))))
+
+    tiles = _tiles.Tiles(NET, np.random.default_rng(0).normal(size=(90, 3)), "ntk", 0.1)
+    spread = _spread.Spread(Client(), tiles)
+    spread.begin(keeps=False)
+    here, there = _pivots.pivoted(tiles, 24), _pivots.pivoted(tiles, 24, place=spread)
+    np.testing.assert_allclose(there.F, here.F, atol=1e-6)
+    v = np.random.default_rng(1).normal(size=(90, 2))
+    np.testing.assert_allclose(there(v), here(v), rtol=1e-5, atol=1e-7)
+    # And from columns that a folder had.
+    again = spread.at(0.1).core(here.F, here.delta)
+    np.testing.assert_allclose(np.tril(again), np.tril(np.eye(24) + here.F.T.astype(float) @ here.F / here.delta))
 
 
 def test_tls_without_a_scheduler_is_one_sentence():

@@ -33,9 +33,13 @@ def _output(name: str, help: str, **more: Any) -> Any:
 class Network:
     """The options that describe a network; `build` makes it."""
 
-    activation: Annotated[str, _network("--activation", "Name, such as silu or 'leaky_relu(0.1)' (default tanh).")] = (
-        "tanh"
-    )
+    activation: Annotated[
+        str,
+        _network(
+            "--activation",
+            "Name, such as silu or 'leaky_relu(0.1)', or expression, such as 'z*tanh(z)' (default tanh).",
+        ),
+    ] = "tanh"
     depth: Annotated[int | None, _network("--depth", f"L, the number of layers of weights (default {_DEPTH}).")] = None
     width: Annotated[int | None, _network("--width", f"Width of every hidden layer (default {_WIDTH}).")] = None
     inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None

@@ -139,7 +139,7 @@ class MLP(Network):
             "type": "MLP",
             "widths": list(self.widths),
             "activation": self.activation.name,
-            "named": self.activation.named,
+            "named": self.activation.remakable,
             **{name: list(getattr(self, name)) for name in HYPER},
         }
 

@@ -78,12 +78,12 @@ class Nonlinearity(Block):
 
     def to_dict(self) -> Any:
         """The name where that is enough to make the activation again; else all names, and whether they are."""
-        if len(self.parts) == 1 and self.activation.named:
+        if len(self.parts) == 1 and self.activation.remakable:
             return self.activation.name
         return {
             "type": "Nonlinearity",
             "activations": [part.name for part in self.parts],
-            "named": all(part.named for part in self.parts),
+            "named": all(part.remakable for part in self.parts),
         }
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """A network as runs of equal segments, so that a deep one compiles no longer than a shallow one."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,6 +64,61 @@ def _sizeless(block: Block) -> Block:
     return block
 
 
+class Table:
+    """Rows of one array, each standing for an array of its own until it is used.
+
+    A run of equal segments wants one array with what each of them has; made of rows of a table, that is a slice of it,
+    where of separate arrays the compiled program would cut and join each.
+    """
+
+    def __init__(self, values: Any) -> None:
+        self._values = {values.dtype: values}
+        self.values = values
+
+    def __getitem__(self, index: int) -> "Row":
+        return Row(self, self.values.dtype, index)
+
+    @property
+    def rows(self) -> list["Row"]:
+        """All of them."""
+        return [self[i] for i in range(len(self.values))]
+
+    def of(self, dtype: Any) -> Any:
+        """The array in this dtype, made once."""
+        dtype = jnp.dtype(dtype)
+        if dtype not in self._values:
+            self._values[dtype] = self.values.astype(dtype)
+        return self._values[dtype]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row:
+    """A row of a table: a leaf of trees, like the array it stands for."""
+
+    table: Table
+    dtype: Any
+    index: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array it stands for."""
+        return self.table.values.shape[1:]
+
+    @property
+    def value(self) -> Any:
+        """The array it stands for."""
+        return self.table.of(self.dtype)[self.index]
+
+    def astype(self, dtype: Any) -> "Row":
+        """The same row in another dtype."""
+        return Row(self.table, jnp.dtype(dtype), self.index)
+
+
+def used(tree: Any) -> Any:
+    """A tree with arrays in place of rows of tables."""
+    return jax.tree.map(lambda leaf: leaf.value if isinstance(leaf, Row) else leaf, tree)
+
+
 def along(
     parts: Sequence[tuple[Segment, Any]],
     stage: Stage,
@@ -94,7 +150,8 @@ def kept_along(
     for group in _runs(parts, first):
         stage = _plain(stage)
         if len(group) == 1:
-            stage, more = step(*group[0], stage)
+            segment, data = used(group[0])
+            stage, more = step(segment, data, stage)
             kept.append(jax.tree.map(lambda value: value[None], more))
             continue
         stacked = jax.tree.map(functools.partial(_stacked, stage.c.dtype), *group)
@@ -106,7 +163,7 @@ def kept_along(
 
         stage = _joined(stage) if joined else stage
         # What the first step broadcasts, such as variances that come without an axis, has its shape from then on.
-        shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], group[0], stage)
+        shapes = jax.eval_shape(lambda part, stage: body(stage, part)[0], used(group[0]), stage)
         stage = jax.tree.map(lambda leaf, shape: jnp.broadcast_to(leaf, shape.shape).astype(shape.dtype), stage, shapes)
         stage, more = lax.scan(body, stage, stacked)
         stage = _parted(stage) if joined else stage
@@ -115,6 +172,12 @@ def kept_along(
 
 
 def _stacked(dtype: Any, *leaves: Any) -> Any:
+    one = leaves[0]
+    if isinstance(one, Row):
+        step = leaves[1].index - one.index
+        if step > 0 and [leaf.index for leaf in leaves] == [one.index + step * i for i in range(len(leaves))]:
+            return one.table.of(one.dtype)[one.index : leaves[-1].index + 1 : step]
+        leaves = used(leaves)
     return jnp.stack([leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf, dtype) for leaf in leaves])
 
 
@@ -144,4 +207,5 @@ def _runs(parts: Sequence[tuple[Segment, Any]], first: bool) -> list[list[tuple[
 
 
 def _looks(part: tuple[Segment, Any]) -> Any:
-    return jax.tree.structure(part), [np.shape(leaf) for leaf in jax.tree.leaves(part)]
+    leaves, structure = jax.tree.flatten(part)
+    return structure, [(type(leaf) is Row, leaf.shape if hasattr(leaf, "shape") else np.shape(leaf)) for leaf in leaves]

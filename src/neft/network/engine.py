@@ -13,7 +13,9 @@ from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
 from ._repeated import stream_width as stream_width
 from ._runs import Segment as Segment
+from ._runs import Table as Table
 from ._runs import along as along
 from ._runs import kept_along as kept_along
+from ._runs import used as used
 from ._stage import Layout as Layout
 from ._variances import Variances as Variances

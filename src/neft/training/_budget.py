@@ -164,7 +164,7 @@ def conjugate(
     each = entries * (8 * rates.byte if keeps else rates.entry64) + 4 * count * rank * (
         outputs * rates.flop + rates.byte
     )
-    seconds = _START + 3 * count * rank**2 * rates.flop + count * rank * rates.entry64 + iterations * each
+    seconds = _START + _columns(count, rank, rates) + iterations * each
     seconds += entries * rates.entry64 if keeps else 0
     needed = around(count, outputs) + 4 * count * rank + 16 * rank**2 + 16 * count * BLOCK
     needed += 2 * panel_bytes(count) if keeps else 0
@@ -204,17 +204,23 @@ def plans(
 def on_cluster(
     count: int, outputs: int, iterations: Callable[[int], float], rates: Rates, threads: int, *, keeps: bool
 ) -> list[Plan]:
-    """Conjugate gradients whose products are done by so many threads elsewhere; the preconditioner stays here."""
+    """Conjugate gradients whose products, and whose preconditioner, are made by so many threads elsewhere."""
     here, found = cores(), []
     for rank in _RANKS:
         if rank > count // 4:
             continue
         many, entries = iterations(rank), count * (count + 1) / 2
         there = entries * ((1 if keeps else many) * rates.entry64 + (many * 8 * rates.byte if keeps else 0))
+        there += _columns(count, rank, rates)
         own = conjugate(count, outputs, rank, many, keeps=False, rates=rates._replace(entry64=0.0))
-        seconds = own.seconds + count * rank * rates.entry64 + there * here / threads
+        seconds = own.seconds - _columns(count, rank, rates._replace(entry64=0.0)) + there * here / threads
         found.append(own._replace(keeps=keeps, seconds=seconds))
     return sorted(found, key=lambda plan: plan.seconds)
+
+
+def _columns(count: int, rank: int, rates: Rates) -> float:
+    # Columns and their Gram matrix, N k² operations each, in float64, which takes twice as long.
+    return 4 * count * rank**2 * rates.flop + count * rank * rates.entry64
 
 
 def fitting(found: list[Plan], count: int, memory: Any) -> Plan:

@@ -83,7 +83,7 @@ def ensemble(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
     shuffled: bool = False,

@@ -75,7 +75,7 @@ def evolve(
     rates: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     nesterov: bool = False,
     batches: Any = None,
     loss: Any = "square",

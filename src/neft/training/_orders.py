@@ -84,7 +84,7 @@ def orders(
     time: Any = None,
     steps: Any = None,
     learning_rate: float | None = None,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
     loss: Any = "square",

@@ -36,10 +36,11 @@ _TENSORS = {
 """Of each correlator the tensors of its pairings, and their axes."""
 
 
-def correlator(tensors: Mapping[str, np.ndarray], name: str, *slots: slice) -> Four:
+def correlator(tensors: Mapping[str, np.ndarray], name: str, *slots: Any) -> Four:
     """A correlator from the tensors, whose axes follow their printed subscripts (B[1,3,2,4], U[1,4,2,3]).
 
-    `slots` are the samples that are wanted in each of the four slots: few of them take little memory.
+    `slots` are the samples that are wanted in each of the four slots, as slices or as what np.ix_ gives: few of them
+    take little memory.
     """
     return np.stack([np.einsum(f"{axes}->abcd", tensors[tensor])[slots] for tensor, axes in _TENSORS[name]])
 

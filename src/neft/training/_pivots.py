@@ -4,13 +4,15 @@ After Chen, Epperly, Tropp, Webber 2022. Columns are drawn with probabilities th
 block of them at a time.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 
 from .._progress import track
-from ._tiles import Tiles, cuts, in_threads
+from ..network import Network
+from ._tiles import Tiles, Which, cuts, in_threads
 
 if TYPE_CHECKING:
     from ._kept import Part
@@ -20,30 +22,82 @@ BLOCK = 256
 
 
 class LowRank:
-    """The inverse of F Fᵀ + δ, with F (N, k) in float32 and δ a number or (N,)."""
+    """The inverse of F Fᵀ + δ, with F (N, k) in float32 and a number δ; `core` is 1 + FᵀF/δ, or its lower half."""
 
-    def __init__(self, F: np.ndarray, delta: np.ndarray) -> None:
+    def __init__(self, F: np.ndarray, delta: float, core: np.ndarray) -> None:
         self.F, self.delta = F, delta
-        core = np.eye(F.shape[1])
-        for rows in cuts(len(F)):
-            part = F[rows].astype(np.float64)
-            core += part.T @ (part / delta[rows, None])
         self.core = scipy.linalg.cho_factor(core, lower=True, overwrite_a=True)
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
         """By Woodbury's formula, δ⁻¹ - δ⁻¹F(1 + Fᵀδ⁻¹F)⁻¹Fᵀδ⁻¹, in float64 a block of rows at a time."""
         small = np.zeros((self.F.shape[1], right.shape[1]))
         for rows in cuts(len(self.F)):
-            small += self.F[rows].astype(np.float64).T @ (right[rows] / self.delta[rows, None])
+            small += self.F[rows].astype(np.float64).T @ (right[rows] / self.delta)
         small = scipy.linalg.cho_solve(self.core, small)
         out = np.empty_like(right)
         for rows in cuts(len(self.F)):
-            out[rows] = (right[rows] - self.F[rows].astype(np.float64) @ small) / self.delta[rows, None]
+            out[rows] = (right[rows] - self.F[rows].astype(np.float64) @ small) / self.delta
         return out
 
 
-def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Part | None" = None) -> LowRank:
+def gram(rows: np.ndarray, delta: float) -> np.ndarray:
+    """RᵀR/δ of some rows of F in float64, of which the lower half is filled: all that a factor takes."""
+    # In the order of BLAS a transpose is no copy.
+    return scipy.linalg.blas.dsyrk(1 / delta, rows.astype(np.float64).T, lower=1)
+
+
+class Columns(NamedTuple):
+    """What a block of columns of F is made from: the pivots' inputs and rows of F so far, and the factor of the rest.
+
+    With the kernel of the pivots C = F_p F_pᵀ + R Rᵀ, rows of F go on with R⁻¹ of what F leaves of their kernel.
+    """
+
+    x: np.ndarray
+    chosen: np.ndarray
+    R: np.ndarray
+
+    def rows(self, net: Network, which: Which, x: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Those rows of the block that belong to inputs, which have `before` in the blocks before it, in float32."""
+        entries = Tiles(net, x, which).between(x, self.x, np.float64)
+        rest = entries - before.astype(np.float64) @ self.chosen.T
+        return scipy.linalg.solve_triangular(self.R, rest.T, lower=True).T.astype(np.float32)
+
+
+class Place(Protocol):
+    """Where a preconditioner is made: in this process, or on a cluster."""
+
+    def columns(self, F: np.ndarray, start: int, block: Columns) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows of a block of columns that begins at `start`; those before it are in F."""
+        ...
+
+    def core(self, F: np.ndarray, delta: float) -> np.ndarray:
+        """1 + FᵀF/δ, at least the lower half."""
+        ...
+
+
+class _Here(NamedTuple):
+    tiles: Tiles
+
+    def columns(self, F: np.ndarray, start: int, block: Columns) -> Iterator[tuple[slice, np.ndarray]]:
+        lines = cuts(self.tiles.points)
+
+        def of(rows: slice) -> np.ndarray:
+            return block.rows(self.tiles.net, self.tiles.which, self.tiles.x[rows], F[rows, :start])
+
+        yield from zip(lines, in_threads(of, lines))
+
+    def core(self, F: np.ndarray, delta: float) -> np.ndarray:
+        found = np.eye(F.shape[1])
+        for rows in cuts(len(F)):
+            found += gram(F[rows], delta)
+        return found
+
+
+def pivoted(
+    tiles: Tiles, rank: int, *, seed: int = 0, folder: "Part | None" = None, place: Place | None = None
+) -> LowRank:
     """The preconditioner of a matrix from `rank` of its columns; a folder keeps each block of them."""
+    place = _Here(tiles) if place is None else place
     left = tiles.diagonal()
     F = np.zeros((tiles.points, rank), np.float32)
     for i, block in enumerate(track(cuts(rank, BLOCK), "preconditioner")):
@@ -52,35 +106,27 @@ def pivoted(tiles: Tiles, rank: int, *, seed: int = 0, folder: "Part | None" = N
         if found is not None:
             F[:, block], left = found["F"], found["left"]
             continue
-        left = _next(tiles, F, block, left, np.random.default_rng((seed, i)))
+        left = _next(tiles, F, block, left, np.random.default_rng((seed, i)), place)
         if folder is not None:
             folder.save(name, F=F[:, block], left=left)
-    rest = max(left.mean(), np.finfo(np.float32).eps * float(np.abs(F).max()) ** 2)
-    return LowRank(F, np.full(tiles.points, tiles.ridge + rest))
+    delta = tiles.ridge + max(left.mean(), np.finfo(np.float32).eps * float(np.abs(F).max()) ** 2)
+    return LowRank(F, delta, place.core(F, delta))
 
 
-def _next(tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _next(
+    tiles: Tiles, F: np.ndarray, block: slice, left: np.ndarray, rng: np.random.Generator, place: Place
+) -> np.ndarray:
     # Columns of the block are filled; what is left on the diagonal comes back.
     many = min(block.stop - block.start, np.count_nonzero(left > 0))
     if not many:
         return left
     pivots = rng.choice(tiles.points, many, replace=False, p=left / left.sum())
-    before = F[:, : block.start]
-    chosen, mine = before[pivots].astype(np.float64), slice(block.start, block.start + many)
-
-    def columns(rows: slice) -> np.ndarray:
-        entries = tiles.between(tiles.x[rows], tiles.x[pivots], np.float64)
-        return entries - before[rows].astype(np.float64) @ chosen.T
-
-    for rows, found in zip(cuts(tiles.points), in_threads(columns, cuts(tiles.points))):
-        F[rows, mine] = found
-    core = F[pivots, mine].astype(np.float64)
+    chosen, mine = F[pivots, : block.start].astype(np.float64), slice(block.start, block.start + many)
+    core = tiles.between(tiles.x[pivots], None, np.float64) - chosen @ chosen.T
     # Rounding of F leaves the block's own matrix positive only with a little on its diagonal.
-    core = (core + core.T) / 2 + 1e-6 * np.trace(core) / many * np.eye(many)
-    R = scipy.linalg.cholesky(core, lower=True)
+    R = scipy.linalg.cholesky(core + 1e-6 * np.trace(core) / many * np.eye(many), lower=True)
     left = left.copy()
-    for rows in cuts(tiles.points):
-        part = scipy.linalg.solve_triangular(R, F[rows, mine].T.astype(np.float64), lower=True).T
+    for rows, part in place.columns(F, block.start, Columns(tiles.x[pivots], chosen, R)):
         F[rows, mine] = part
-        left[rows] -= np.einsum("ij,ij->i", part, part)
+        left[rows] -= np.einsum("ij,ij->i", part, part, dtype=np.float64)
     return np.maximum(left, 0.0)

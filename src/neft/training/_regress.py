@@ -401,7 +401,7 @@ def _ways(
     speed = rates(tiles, spare() if folder is None else folder.path)
     if spread is not None:
         found = [
-            plan._replace(bytes=plan.bytes + spread.here(keeps=keeps))
+            plan._replace(bytes=plan.bytes + spread.here(keeps=keeps, rank=plan.rank))
             for keeps in ((True, False) if spread.fits else (False,))
             for plan in _budget.on_cluster(tiles.points, columns, expected, speed, spread.threads, keeps=keeps)
         ]

@@ -26,13 +26,13 @@ from ._fluctuations import CUTOFF, Draws, Law, draw, law
 from ._function_space import TOLERANCE, draw_batches, moved
 from ._hierarchy import Hierarchy
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
-from ._loss import Loss, chosen, prepared
+from ._loss import Loss, chosen, cross_entropy, prepared
 from ._response import TENSORS
 from ._schedule import Schedule, schedule
 from ._steps import descend
 
-TOGETHER = 40
-"""Inputs whose fluctuations are drawn together: 30 training inputs and 10 test inputs at a time."""
+TOGETHER, SIDE_BY_SIDE = 40, 60
+"""Inputs whose fluctuations are all drawn together, and how many are taken at once where there are more."""
 
 _Part = tuple[Law, np.ndarray]
 
@@ -44,10 +44,12 @@ class Trajectories(Result):
     `outputs` are those of the test inputs and `train_outputs` those of the training inputs, at the given time or number
     of steps or, on an axis of their own, several; `start` are the test outputs before training. At `order` 1, the
     order in 1/width, `infinite_outputs` are the test outputs of the same draws at infinite width, whose averages
-    `predict` knows for the square loss; `negative` is how many draws had an initial covariance that was not positive,
-    and `good` is False for a draw whose kernel was not, so that it did not get to the end. Many test inputs are taken
-    in that many `blocks`, each beside all training inputs: between inputs of different blocks only what infinite width
-    says is kept, and `train_outputs` are those beside the first block.
+    `predict` knows for the square loss; `negative` is how many draws had an initial covariance of the training inputs
+    that was not positive, which says that the next orders in 1/width are not small, and `good` is False for a draw
+    whose kernel was not, so that it did not get to the end. Test inputs are taken in that many `blocks`: all together
+    beside up to 40 inputs in all, else each by itself. The law of each block beside all training inputs is right to
+    order 1/width; between inputs of different blocks only what infinite width says is. `train_outputs` are those beside
+    the first test inputs.
     """
 
     time: Float[np.ndarray, "*times"] | None
@@ -98,7 +100,7 @@ def sample(
     *,
     steps: Any = None,
     learning_rate: float | None = None,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
     shuffled: bool = False,
@@ -163,17 +165,19 @@ def sample(
 
 
 def _laws(net: Network, x_train: np.ndarray, x_test: np.ndarray | None, rtol: float | None) -> Iterator[_Part]:
-    """For each block of test inputs the law of all training inputs and them, and which of all inputs these are.
+    """For each part of the test inputs the law of all training inputs and them, and which of all inputs these are.
 
     One after the other, since each is large.
     """
     N, M, O = len(x_train), 0 if x_test is None else len(x_test), net.widths[-1]
-    size = max(LEAST, TOGETHER - N)
+    joint = max(TOGETHER, N + LEAST) >= N + M
+    size = M if joint else max(LEAST, SIDE_BY_SIDE - N)
     rows = (N + min(M, size)) * O
     _check.memory(f"order 1 with {N} training inputs and {O} outputs", 6 * rows**2 * (N * O) ** 2)
 
     def of(x: np.ndarray) -> Law:
-        return law(output_tensors(net, x, (*TENSORS, "V"), rtol=rtol), net.widths[-2], N, O)
+        tensors = output_tensors(net, x, (*TENSORS, "V"), rtol=rtol, first=None if joint else N)
+        return law(tensors, net.widths[-2], N, O, None if joint else [np.array([i]) for i in range(N, len(x))])
 
     def each() -> Iterator[_Part]:
         if x_test is None:
@@ -195,7 +199,7 @@ def sample_from_kernels(
     outputs: int,
     steps: Any = None,
     learning_rate: float | None = None,
-    momentum: float = 0.0,
+    momentum: Any = 0.0,
     nesterov: bool = False,
     batch: int | None = None,
     shuffled: bool = False,
@@ -264,9 +268,9 @@ def _sampled(
     for part in blocks(len(z), block_size(8 * (40 + 2 * T) * N * O, 64), label=None if finite else "draws"):
         c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, None if batches is None else batches[part])
     after, before, good, negative = None, z, np.ones(len(z), bool), np.zeros(len(z), bool)
-    count, width = 0, np.inf
+    count, groups, width = 0, 0, np.inf
     for law_, where in finite or ():
-        # Numbers of its own for each block, and the training outputs that the first block has.
+        # Numbers of its own for each part, and the training outputs that the first part has.
         own = seed if not count else jax.random.fold_in(jax.random.fold_in(seed, 2**31 - 1), count)
         new = where if not count else where[N:]
         if after is None:
@@ -279,7 +283,7 @@ def _sampled(
             after[part.start : part.stop, :, new] = found[:, :, -len(new) :]
             negative[part] |= ~one.positive
             good[part] &= reached
-        count, width = count + 1, law_.n
+        count, groups, width = count + 1, groups + len(law_.groups), law_.n
     specification |= plan.to_dict() | {"draws": len(z), "loss": getattr(loss, "__name__", "own")}
     lift = (slice(None), *(None,) * len(plan.shape))
     c = c.reshape(len(z), *plan.shape, N, O)
@@ -299,7 +303,7 @@ def _sampled(
         infinite_outputs=None if after is None else infinite,
         good=good,
         negative=int(negative.sum()),
-        blocks=max(1, count),
+        blocks=max(1, groups),
         made=Made.by(
             "neft.training.sample",
             specification=specification,
@@ -311,12 +315,18 @@ def _sampled(
 
 def _warn_lost(negative: int, good: np.ndarray, width: float) -> None:
     lost = int((~good).sum())
-    if not (negative or lost):
+    if lost:
+        message = (
+            f"of {len(good)} draws at width {width:g}, {lost} have a kernel in training that is not positive, so "
+            "corrections of order 1/width are not to be trusted: take wider networks."
+        )
+    elif negative:
+        message = (
+            f"of {len(good)} draws at width {width:g}, {negative} have an initial covariance that is not positive, so "
+            "orders beyond 1/width may matter: compare with wider networks."
+        )
+    else:
         return
-    message = (
-        f"of {len(good)} draws at width {width:g}, {negative} have an initial covariance and {lost} a kernel in "
-        "training that is not positive, so corrections of order 1/width are not to be trusted: take wider networks."
-    )
     warn(message, ExpansionWarning)
 
 
@@ -326,21 +336,52 @@ def trained(
     """Outputs over all samples after training, (draws, T, S, O), and which draws got there."""
     chosen: Any = plan.time if plan.steps is None else plan.steps
     moments, where = np.unique(chosen, return_inverse=True)
-    ddH = tuple(np.asarray(part) for part in finite.ddH)
+    O, turned, order = finite.outputs, np.eye(finite.outputs), np.arange(draws.z[0].size)
+    kernels = (draws.z.reshape(len(draws.z), -1), draws.H, draws.dH, tuple(np.asarray(part) for part in finite.ddH))
+    if loss is cross_entropy and O > 1:
+        turned, order, kernels = _differences(finite, draws)
+        loss, O = _of_differences, O - 1
     if plan.steps is None:
-        z, reached = _by_flow(loss, finite.outputs, draws.z, draws.H, draws.dH, ddH, y, moments)
+        z, reached = _by_flow(loss, O, *kernels, y, moments)
     else:
         options = (moments, plan.learning_rate, plan.momentum.parts, batches)
-        z, reached = _by_steps(loss, finite.outputs, draws.z, draws.H, draws.dH, ddH, y, *options)
-    z = np.asarray(z)[:, where.ravel()]
-    return z.reshape(*z.shape[:2], -1, finite.outputs), np.all(np.asarray(reached), axis=1)
+        z, reached = _by_steps(loss, O, *kernels, y, *options)
+    z = np.asarray(z)[:, where.ravel()][..., np.argsort(order)]
+    return z.reshape(*z.shape[:2], -1, finite.outputs) @ turned, np.all(np.asarray(reached), axis=1)
+
+
+def _of_differences(z: Array, y: Array) -> Array:
+    return cross_entropy(z @ jnp.asarray(scipy.linalg.helmert(z.shape[1] + 1), z.dtype), y)
+
+
+def _differences(finite: Law, draws: Draws) -> tuple[np.ndarray, np.ndarray, Any]:
+    """What training meets where the loss sees differences of logits alone, as the cross-entropy does.
+
+    Outputs are turned so that the last one is proportional to their sum, of which the slopes have no part. The ddNTKs
+    look the same from all sides. Given back are the matrix that turns outputs back, the order of composite indices,
+    with those first that training moves along, and the kernels in it.
+    """
+    N, O, S, count = finite.train, finite.outputs, draws.z.shape[1], len(draws.z)
+    back = np.roll(scipy.linalg.helmert(O, full=True), -1, axis=0)
+    z = draws.z @ back.T
+    H = np.einsum("saibj,ki,lj->sakbl", draws.H.reshape(count, S, O, S, O), back, back, optimize=True)
+    dH = draws.dH.reshape(count, S, O, S, O, N, O)
+    dH = np.einsum("saibjcm,ki,lj,nm->sakblcn", dH, back, back, back, optimize=True)
+    indices = np.arange(S * O).reshape(S, O)
+    first = indices[:N, :-1].ravel()
+    order = np.concatenate([first, np.setdiff1d(indices.ravel(), first)])
+    M = S * O
+    H = H.reshape(count, M, M)[:, order[:, None], order]
+    dH = dH.reshape(count, M, M, N * O)[:, order[:, None, None], order[:, None], first]
+    ddH = tuple(np.asarray(part)[np.ix_(order, order, first, first)] for part in finite.ddH)
+    return back, order, (z.reshape(count, M)[:, order], H, dH, ddH)
 
 
 @float64
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _by_flow(loss: Loss, O: int, z: Array, H: Array, dH: Array, ddH: Any, y: Array, times: Array) -> Any:
     def one(z: Array, H: Array, dH: Array) -> Any:
-        course = flow(Hierarchy(z.ravel(), H, dH, *ddH), y, times, loss=loss, outputs=O)
+        course = flow(Hierarchy(z, H, dH, *ddH), y, times, loss=loss, outputs=O)
         return course.z, course.reached
 
     return jax.vmap(one)(z, H, dH)
@@ -362,7 +403,7 @@ def _by_steps(
     batches: Any,
 ) -> Any:
     def one(z: Array, H: Array, dH: Array, batches: Any) -> Any:
-        h = Hierarchy(z.ravel(), H, dH, *ddH)
+        h = Hierarchy(z, H, dH, *ddH)
         course = descend(h, y, moments, eta, batches, parts, loss=loss, outputs=O)
         return course.z, course.reached
 

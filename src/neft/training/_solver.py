@@ -90,7 +90,9 @@ def solver(
     """
     matrix = Matrix(tiles, kept) if spread is None else spread
     if plan.rank:
-        return Solver(matrix, pivoted(tiles, plan.rank, folder=folder), tolerance, _LONGEST * plan.products)
+        return Solver(
+            matrix, pivoted(tiles, plan.rank, folder=folder, place=spread), tolerance, _LONGEST * plan.products
+        )
     try:
         panels = InFiles(tiles.points, folder) if plan.group else Panels(tiles.points, folder)
         return Solver(matrix, Factor(factor(tiles, panels, plan.group or 1, kept)), tolerance, _MOST)

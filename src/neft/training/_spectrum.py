@@ -10,7 +10,7 @@ import scipy.linalg
 
 from ._budget import Rates
 from ._panels import panel_bytes
-from ._tiles import TILE, Tiles, cores
+from ._tiles import TILE, Tiles, cores, products
 from ._where import speeds
 
 _SAMPLE = 512
@@ -76,7 +76,7 @@ def rates(tiles: Tiles, disk: Path) -> Rates:
         _seconds(lambda dtype=dtype: tiles.tile(one, two, dtype)) / TILE**2 for dtype in (np.float32, np.float64)
     )
     kept, v = np.ones((2 * TILE, 2 * TILE)), np.ones((2 * TILE, tiles.net.outputs))
-    byte = _seconds(lambda: (kept @ v, kept.T @ v)) / kept.nbytes
+    byte = _seconds(lambda: products(kept, v, v)) / kept.nbytes
     return Rates(
         flop / cores(), entry32 / cores(), entry64 / cores(), byte / cores(), *speeds(disk, panel_bytes(tiles.points))
     )

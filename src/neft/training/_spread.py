@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._progress import quietly, track
+from ._pivots import Columns, gram
 from ._tiles import Checkpoint, Place, Tiles, Which, cuts, products
 
 UNIT = 2048
@@ -50,6 +51,7 @@ class Spread:
         self.unit = 2 * UNIT if tiles.points >= _MANY * UNIT else UNIT
         self._lines = cuts(tiles.points, self.unit)
         self.places = [(rows, columns) for i, rows in enumerate(self._lines) for columns in self._lines[: i + 1]]
+        self._rows: list[list[Any]] = [[] for _ in self._lines]  # of the preconditioner, block by block
         room = sum(worker["memory_limit"] or np.inf for worker in workers)
         self.fits = self._whole < _ROOM * room
 
@@ -57,11 +59,14 @@ class Spread:
     def _whole(self) -> float:
         return 4.0 * self.tiles.points * (self.tiles.points + self.unit)
 
-    def here(self, *, keeps: bool) -> float:
-        """Bytes that those workers take that run on this machine; with the tiles, if they keep them."""
+    def here(self, *, keeps: bool, rank: int = 0) -> float:
+        """Bytes that those workers take that run on this machine, with tiles if they keep them and a preconditioner."""
+        # Rows of a block, those before it and in float64, and three sums of what they add to the core.
+        kept = (self._whole if keeps else 0) / self.threads + 4 * self.tiles.points * rank / self.threads
+        kept += 8 * self.unit * rank + 24 * rank**2
         threads = sum(worker["nthreads"] for worker in self._here)
         own = sum(max(_WORKER, worker["metrics"].get("memory", 0)) for worker in self._here)
-        return own + threads * (_ENTRY * self.unit**2 + (self._whole / self.threads if keeps else 0))
+        return own + threads * (_ENTRY * self.unit**2 + kept)
 
     def begin(self, *, keeps: bool) -> None:
         """Have the tiles made that are to be kept."""
@@ -81,6 +86,7 @@ class Spread:
     def at(self, ridge: float) -> "Spread":
         """The same matrix with another ridge."""
         found = copy.copy(self)
+        found._rows = [[] for _ in self._lines]
         found.tiles = self.tiles._replace(ridge=ridge)
         return found
 
@@ -90,7 +96,39 @@ class Spread:
             with lost(self.client):
                 self.client.unpublish_dataset(self.name)
 
-    def _held(self, values: np.ndarray) -> Any:
+    def columns(self, F: np.ndarray, start: int, block: Columns) -> Iterator[tuple[slice, np.ndarray]]:
+        """See `neft.training._pivots.Place`: by the workers, who keep their rows for what follows."""
+        net, which = self.tiles.net, self.tiles.which
+        with lost(self.client):
+            self._know(F, start)
+            block = self._held(block)
+            made = [
+                self.client.submit(more_rows, block, net, which, x, parts, pure=False)
+                for x, parts in zip(self._x, self._rows)
+            ]
+            for line, parts, rows in zip(self._lines, self._rows, made):
+                parts.append(rows)
+                yield line, rows.result()
+
+    def core(self, F: np.ndarray, delta: float) -> np.ndarray:
+        """See `neft.training._pivots.Place`: sums of two at a time, so that nobody holds more than a few."""
+        with lost(self.client):
+            self._know(F, F.shape[1])
+            sums = [self.client.submit(some_gram, parts, delta, pure=False) for parts in self._rows]
+            while len(sums) > 1:
+                pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
+                sums = [self.client.submit(sum_of, pair, pure=False) if len(pair) > 1 else pair[0] for pair in pairs]
+            found = sums[0].result() + np.eye(F.shape[1])
+        self._rows = [[] for _ in self._lines]
+        return found
+
+    def _know(self, F: np.ndarray, start: int) -> None:
+        # What a folder had is not with the workers yet.
+        for line, parts in zip(self._lines, self._rows):
+            if start and not parts:
+                parts.append(self._held(F[line, :start]))
+
+    def _held(self, values: Any) -> Any:
         # As a task: the scheduler knows how to make it again, which it would not of scattered data.
         return self.client.submit(_itself, values, pure=False)
 
@@ -133,7 +171,7 @@ def _addresses() -> set[str]:
     return {one.address for those in psutil.net_if_addrs().values() for one in those}
 
 
-def _itself(values: np.ndarray) -> np.ndarray:
+def _itself(values: Any) -> Any:
     return values
 
 
@@ -141,6 +179,22 @@ def entries(net: Any, which: Which, one: np.ndarray, two: np.ndarray, same: bool
     """The kernel of two blocks of inputs, which may be the same, in float64; on a worker."""
     with quietly():
         return Tiles(net, one, which).between(one, None if same else two, np.float64).copy()
+
+
+def more_rows(block: Columns, net: Any, which: Which, x: np.ndarray, before: list[np.ndarray]) -> np.ndarray:
+    """Rows of a block of columns of a preconditioner; on a worker."""
+    with quietly():
+        return block.rows(net, which, x, np.concatenate([np.empty((len(x), 0), np.float32), *before], axis=1))
+
+
+def some_gram(parts: list[np.ndarray], delta: float) -> np.ndarray:
+    """What some rows of a preconditioner add to its core; on a worker."""
+    return gram(np.concatenate(parts, axis=1), delta)
+
+
+def sum_of(two: list[np.ndarray]) -> np.ndarray:
+    """On a worker."""
+    return two[0] + two[1]
 
 
 def product(tile: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

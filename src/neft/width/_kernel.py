@@ -108,6 +108,12 @@ class _Block(NamedTuple):
     values: Any
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _moved(pieces: int, x: Any, ends: Any, values: Any) -> _Block:
+    # Arrays that a program is given and gives back take a third of the time of arrays moved one by one.
+    return _Block(tuple(jnp.array_split(x, pieces, axis=1)), ends, values)
+
+
 class _Job:
     # One kernel: what each input has by itself, and how tiles of pairs are made from that.
 
@@ -221,11 +227,9 @@ class _Job:
         x = (self.x1, self.x2)[which][where].astype(self.products, copy=False)
         # Sums of fewer terms round less; in float64 one does.
         pieces = -(-x.shape[1] // _TERMS) if self.products == np.float32 else 1
-        x = tuple(map(np.ascontiguousarray, np.array_split(x, pieces, axis=1)))
         ends = np.stack([value[where] for value in self.ends[which]]).astype(self.products)
         values = self.values[which]
-        # All at once, which takes less time than one by one.
-        return jax.device_put(_Block(x, ends, values[:, where] if values.size else values))
+        return _moved(pieces, x, ends, values[:, where] if values.size else values)
 
     def _tables(self, which: int, start: int, terms: int) -> list[Any]:
         # What a block of inputs has at activations that are expanded to so many terms, segment by segment.

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from .._guard import at_least_zero, positive, root
 from ..network import Stage
-from ..network.engine import along
+from ..network.engine import Table, along, used
 from ._kernel_engines import InOrder, Part, Way
 
 Parts = Sequence[tuple[Any, Any]]  # segments of a network, each with the averagers of its activations
@@ -41,16 +41,18 @@ class Program:
         self._structure, self._counts, self.ways, self._side = structure, counts, ways, side
 
     def side(self, values: Any) -> list[Part]:
-        """What one side has at the activations, from the rows in which `stacked` put it."""
-        found, start = [], 0
+        """What one side has at the activations, from the rows in which `stacked` put it; single ones as `Row`."""
+        found, start, table = [], 0, Table(values)
         for count in self._side.counts:
-            found.append(values[start : start + count] if count else values[start])
+            found.append(values[start : start + count] if count else table[start])
             start += count or 1
         return jax.tree.unflatten(self._side.structure, found)
 
     def parts(self, numbers: Any, one: Sequence[Part], two: Sequence[Part]) -> Parts:
         """The segments with these numbers, each with the averages between two sides of its activations."""
-        return paired(jax.tree.unflatten(self._structure, list(numbers)), self._counts, self.ways, one, two)
+        # An array for each of them, or one for all.
+        rows = numbers if isinstance(numbers, (tuple, list)) else Table(numbers).rows
+        return paired(jax.tree.unflatten(self._structure, rows), self._counts, self.ways, one, two)
 
 
 # Found again, so that compiled code is.
@@ -86,7 +88,7 @@ def nearness(first: Program | None, numbers: Any, gram: Array, ends: tuple[Array
     """1 - |ρ| of a block of pairs after the first segment, a program with its numbers, or of the inputs without one."""
     stage = _entering(gram, ends)
     if first is not None:
-        ((segment, _),) = first.parts(_cast(numbers, gram.dtype), (), ())
+        ((segment, _),) = used(first.parts(_cast(numbers, gram.dtype), (), ()))
         stage = segment.kernel(stage, InOrder(()))
     rho = stage.c / positive(root(stage.K1) * root(stage.K2))
     return at_least_zero(1 - abs(rho)).astype(gram.dtype)
@@ -142,7 +144,7 @@ def _flow(parts: Parts, stage: Stage, *, sharp: bool, dtype: Any, joined: bool =
     first, *later = parts
     if first[1]:  # the first block of weights has activations inside
         return along(_cast(parts, dtype), _cast(stage, dtype), step)
-    segment, averagers = _cast(first, stage.c.dtype)
+    segment, averagers = used(_cast(first, stage.c.dtype))
     return along(_cast(later, dtype), _cast(step(segment, averagers, stage), dtype), step, first=False, joined=joined)
 
 
@@ -188,7 +190,7 @@ def _segment(program: Program, numbers: Any, one: Array, two: Array, before: Any
     stage = _cast(before if ends is None else _entering(before, ends), dtype)
     if stage.c.ndim == 2:
         one, two = one[:, :, None], two[:, None, :]
-    ((segment, averagers),) = program.parts(_cast(numbers, dtype), program.side(one), program.side(two))
+    ((segment, averagers),) = used(program.parts(_cast(numbers, dtype), program.side(one), program.side(two)))
     whole = Stage.between(stage.K1, stage.K2, stage.c, stage.Theta)
     found = segment.kernel(stage.replace(gap=whole.gap, total=whole.total), InOrder(averagers))
     # Without what is made again from the rest, which would only be carried around.
