@@ -228,6 +228,13 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "draws": 2,
             "key": t()["key"],
         },
+        "scaling.transfer": lambda: {
+            "kind": "completep",
+            "optimizer": "adamw",
+            "width": (64, 512),
+            "depth": (4, 8),
+            "s": None,
+        },
         "scaling.criticality": lambda: {
             "apply": neft.MLP((3, 4, 4, 2), "tanh").apply,
             "params": neft.MLP((3, 4, 4, 2), "tanh").init(t()["key"]),

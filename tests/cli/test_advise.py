@@ -12,8 +12,9 @@ def test_advise_prints_numbers_sentences_and_layers(neft):
     rows = [line.split() for line in text.splitlines()]
     found = advise("tanh", 8, 64)
     assert found.summary in text and ["verdict", "on", "depth/width", "fine"] in rows
-    last = [f"{v:.6g}" for v in (0, 1 / 64, found.K[7], found.lambda_b[7], found.lambda_W[7], 1 / 16)]
-    assert ["8", "64", *last, f"{found.lambda_W[7] / 64:.6g}"] in rows
+    last = [f"{v:.6g}" for v in (0, 1 / 64, found.K[7], found.lambda_b[7], found.lambda_W[7])]
+    assert ["8", "64", *last] in rows
+    assert f"rate of Adam, all layers {found.settings('adam').rate_W[0]:.3g}" in " ".join(text.split())
 
 
 def test_advise_tells_of_other_points_and_where_to_start(neft):
@@ -30,11 +31,20 @@ def test_advise_as_json_and_as_files(neft, tmp_path):
     assert isinstance(load(tmp_path / "a.npz"), Advice) and (tmp_path / "a.png").stat().st_size > 5000
 
 
-@pytest.mark.parametrize("framework", ["jax", "flax", "torch"])
-def test_advise_prints_a_program_and_nothing_else(neft, framework):
-    result = neft("advise", "tanh", "--depth", "3", "--width", "16", "--code", framework)
-    assert result.stdout == advise("tanh", 3, 16).code(framework)
+@pytest.mark.parametrize(("framework", "optimizer"), [("jax", None), ("flax", "momentum"), ("torch", "adamw")])
+def test_advise_prints_a_program_and_nothing_else(neft, framework, optimizer):
+    more = () if optimizer is None else ("--optimizer", optimizer)
+    result = neft("advise", "tanh", "--depth", "3", "--width", "16", "--code", framework, *more)
+    assert result.stdout == advise("tanh", 3, 16).code(framework, optimizer=optimizer or "sgd")
     compile(result.stdout, "printed.py", "exec")
+
+
+def test_advise_says_what_an_optimizer_is_given(neft):
+    text = neft("advise", "tanh", "--depth", "3", "--width", "16", "--optimizer", "adamw").stdout
+    rate = advise("tanh", 3, 16).settings("adamw").rate_W[1]
+    assert "Settings of adamw" in text and ["2", f"{rate:.4g}", f"{rate:.4g}", "0.01"] in map(
+        str.split, text.splitlines()
+    )
 
 
 def test_advise_in_another_parameterization(neft, tmp_path):
@@ -72,8 +82,10 @@ def test_show_draws_an_advice_from_a_file(neft, tmp_path):
         ("tanh --C-W 1", "C_b is missing"),
         ("tanh --C-b 0 --C-W 0", "C_W is 0, but must be greater than 0."),
         ("quadratic", "no critical point"),
-        ("tanh --code keras", "--code is 'keras', but must be one of jax, flax, torch."),
+        ("tanh --code keras", "--code is 'keras', but must be one of jax, equinox, flax, torch."),
         ("tanh --code jax --json", "--code prints a program"),
+        ("tanh --optimizer lion", "optimizer is 'lion', but must be one of sgd, momentum, adam, adamw"),
+        ("tanh --optimizer sgd --parameterization mup", "cannot be given together"),
         ("tanh --parameterization mp", "kind is 'mp', but must be one of standard, ntk, mup"),
     ],
 )

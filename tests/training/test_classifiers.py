@@ -37,6 +37,22 @@ def test_without_the_fourth_cumulant_the_prediction_is_excluded():
     assert np.abs(z).max() > 10, z
 
 
+def test_thirty_images_come_to_the_order_one_over_n_at_large_widths():
+    # `tools/classify_widths.py`: the confidence of classifiers, n times what width n changes.
+    kept = json.loads(HERE.with_name("thirty_images.json").read_text(encoding="utf-8"))
+    which = kept["observed"].index("confidence")
+    infinite, known = (row[which] for row in kept["infinite"])
+    theory, noise = (256 * row[which] for row in kept["theory"]["changes"]["256"])
+    assert abs(theory) > 5 * noise and kept["theory"]["lost"]["256"] == 0
+    part, errors = [], []
+    for n, (values, spread) in kept["simulation"]["found"].items():
+        part.append(int(n) * (values[which] - infinite))
+        errors.append(np.hypot(int(n) * np.hypot(spread[which], known), noise))
+    z = (np.array(part) - theory) / errors
+    # Narrow networks are far from it: with as many as 30 images the next orders are large below a thousand.
+    assert abs(z[-1]) < 5 and (np.diff(np.abs(part)) > 0).all() and abs(z[0]) > 5, z
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["one hidden layer, batches and momentum"])
 def test_the_kept_theory_is_what_draws_still_give(name):

@@ -1,4 +1,7 @@
+import importlib.util
 import itertools
+import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -325,6 +328,27 @@ def test_what_is_affordable_is_a_thousandth_of_the_correction():
     ):
         assert np.abs(one - other).max() < 1e-3 * np.abs(other - infinite).max()
         assert np.abs(one - other).max() > 0
+
+
+@pytest.mark.slow
+def test_six_images_are_right_and_say_how_far():
+    # `tools/predict_exactly.py` had minutes for the same corrections by nested integrals.
+    path = Path(__file__)
+    spec = importlib.util.spec_from_file_location("tool", path.parents[2] / "tools" / "predict_exactly.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    kept = json.loads(path.with_name("six_images.json").read_text(encoding="utf-8"))
+    off, said = [], []
+    for rtol in (1e-3, AFFORDABLE):
+        mean, cov, error = tool.corrections(rtol)
+        truth = ((mean, np.array(kept["mean"])), (cov, np.array(kept["cov"])))
+        off.append(max(np.abs(one - other).max() / np.abs(other).max() for one, other in truth))
+        said.append(error)
+    assert off[1] < 1e-3
+    # What a prediction says of its error is a bound, and goes with the tolerance.
+    assert all(0 < one < other for one, other in zip(off, said)), (off, said)
+    assert said[1] < 0.1 * said[0]
 
 
 @pytest.mark.slow

@@ -225,17 +225,14 @@ def test_many_test_inputs_are_taken_one_by_one(monkeypatch):
     net = MLP((2, 10**6, 2), "tanh", C_b=0.1)
     x, at = np.array([[1.0, 0.1], [0.2, 1.0]]), np.array([[0.5, -0.4], [-1.0, 0.3], [0.7, 0.9]])
     options = {"steps": [0, 3], "learning_rate": 0.1, "draws": 3, "key": KEY, "order": 1}
-    joint = training.sample(net, x, [0, 1], at, **options)
-    assert joint.blocks == 1
-    for side_by_side in (5, 4):
-        monkeypatch.setattr(_sample, "TOGETHER", 3)
-        monkeypatch.setattr(_sample, "SIDE_BY_SIDE", side_by_side)
-        found = training.sample(net, x, [0, 1], at, **options)
-        assert found.blocks == 3 and found.outputs.shape == (3, 2, 3, 2)
-        # At this width draws are those of infinite width but for 1e-3, at each input; the fluctuations are its own.
-        change = found.outputs - found.infinite_outputs
-        assert 0 < np.abs(change[:, 0]).max() < 1e-2 and (np.abs(change).max((0, 1, 3)) > 1e-5).all()
-        np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
+    monkeypatch.setattr(_sample, "TOGETHER", 3)
+    monkeypatch.setattr(_sample, "SIDE_BY_SIDE", 4)
+    found = training.sample(net, x, [0, 1], at, **options)
+    assert found.blocks == 3 and found.outputs.shape == (3, 2, 3, 2)
+    # At this width draws are those of infinite width but for 1e-3, at each input; the fluctuations are its own.
+    change = found.outputs - found.infinite_outputs
+    assert 0 < np.abs(change[:, 0]).max() < 1e-2 and (np.abs(change).max((0, 1, 3)) > 1e-5).all()
+    np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
 
 
 def test_narrow_networks_say_how_narrow_they_are():
@@ -246,6 +243,8 @@ def test_narrow_networks_say_how_narrow_they_are():
         _sample._warn_lost(1, np.array([True, True]), narrow.n)
     with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have a kernel"):
         _sample._warn_lost(1, np.array([True, False]), narrow.n)
+    with one_sentence("of 2 draws at width 0.5 none gets to the end", "wider networks"):
+        _sample._warn_lost(1, np.array([False, False]), narrow.n)
 
 
 @pytest.mark.slow

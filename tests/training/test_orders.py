@@ -1,6 +1,8 @@
 """How errors of the truncated hierarchy fall with the width."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -122,6 +124,39 @@ def test_errors_fall_like_the_powers_of_theory(activation):
         assert stderr < 0.2 and abs(p - theory) < 5 * stderr, found.powers
     assert (found.powers[[0, 2], 0] > 8 * found.powers[[0, 2], 1]).all(), found.powers
     assert (found.rms[2] < found.rms[0]).all() and found.rms[2, -1] < found.rms[1, -1]
+
+
+KEPT = json.loads(Path(__file__).with_name("orders.json").read_text(encoding="utf-8"))
+
+
+def fitted(values, errors, widths, powers):
+    """Coefficients of the powers of 1/n, their standard errors, and χ² for each degree of freedom that is left."""
+    design = np.array([[n**-p for p in powers] for n in map(float, widths)]) / np.array(errors)[:, None]
+    gain = np.linalg.pinv(design)
+    found = gain @ (values / np.array(errors))
+    left = values / np.array(errors) - design @ found
+    return found, np.linalg.norm(gain, axis=1), left @ left / (len(widths) - len(powers))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+def test_classifiers_by_batches_and_momentum_miss_by_the_powers_of_theory(activation):
+    # `tools/follow_classifiers.py` trained networks and followed each from its own kernels.
+    kept = KEPT[activation]
+    assert not np.any(kept["lost"])
+    found = dataclasses.replace(
+        TWO_WIDTHS, rms=np.array(kept["rms"]), stderr=np.array(kept["stderr"]), widths=tuple(kept["widths"])
+    )
+    for order, theory in ((0, 1), (2, 2)):
+        p, stderr = found.powers[order]
+        assert stderr < 0.05 and abs(p - theory) < 5 * stderr, found.powers
+        # The leading term is there and the next one down is not: 1/n has no part in the third order.
+        (a, _), (error, _), chi = fitted(found.rms[order], found.stderr[order], found.widths, (theory, theory + 1))
+        assert a > 10 * error and chi < 6
+    (none, *_), (error, *_), _ = fitted(found.rms[2], found.stderr[2], found.widths, (1, 2, 3))
+    assert abs(none) < 5 * error
+    # The second order falls like a/n + b/n² with an a that is not 0.
+    (a, _), (error, _), chi = fitted(found.rms[1], found.stderr[1], found.widths, (1, 2))
+    assert a > 10 * error and chi < 6
 
 
 def test_bad_input_gets_one_clear_sentence():

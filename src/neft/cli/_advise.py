@@ -50,7 +50,16 @@ def advise(
         str | None,
         typer.Option(
             "--code",
-            help="Print a program for jax, flax or torch instead of the table.",
+            help="Print a program for equinox, flax or torch instead of the table.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer",
+            help="Of the program, or show what it is given: sgd, momentum, adam or adamw.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -69,6 +78,8 @@ def advise(
 
     Example: neft advise gelu --depth 8 --width 256 --plot advice.svg
 
+    Example: neft advise gelu --depth 8 --width 256 --code torch --optimizer adamw
+
     Example: neft advise relu --residual --norm rms --depth 12 --width 256
 
     Example: neft advise --model train.py:model --data fashion-mnist
@@ -80,6 +91,8 @@ def advise(
         one_of("--code", code, theory.results.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
+    if optimizer is not None and parameterization is not None:
+        raise ValueError("--optimizer and --parameterization cannot be given together.")
     if model is not None:
         given = {"an activation": name, "--depth": depth, "--width": width, "--inputs": inputs, "--outputs": outputs}
         block, inputs, outputs, square = _of_model(model, data, full, repeated, given, output)
@@ -93,19 +106,20 @@ def advise(
     more |= {"q": 1.0 if q is None else q, "C_b": C_b, "C_W": C_W, "point": point}
     found = theory.advise(block, depth, width, **more, dense=repeated.dense)
     if isinstance(found, theory.results.BlockAdvice):
-        if code is not None or parameterization is not None:
-            option = "--code" if code is not None else "--parameterization"
+        options = {"--code": code, "--optimizer": optimizer, "--parameterization": parameterization}
+        if given := [option for option, value in options.items() if value is not None]:
+            option = given[0]
             raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
         emit(found, output)
         return
     if parameterization is not None:
         emit(found.parameterization(parameterization), output)
     elif code is None:
-        emit(found, output)
+        emit(found if optimizer is None else found.settings(optimizer), output)
     else:
         emit(found, dataclasses.replace(output, quiet=True))
         if not output.quiet:
-            print(found.code(code), end="")
+            print(found.code(code, optimizer=optimizer or "sgd"), end="")
 
 
 def _of_model(

@@ -75,7 +75,10 @@ def predict(
 
     Order 1 needs tensors over all sets of four inputs, so that fewer images and classes are its defaults.
 
-    Example: neft predict --loss cross_entropy --steps 200 --learning-rate 0.1 --batch 32 --momentum 0.9 --order 1
+    Long training at order 1 wants wide networks.
+
+    Example: neft predict --width 8192 --loss cross_entropy --steps 200 --learning-rate 0.1 --batch 32 --momentum 0.9
+    --order 1
     """
     from .. import _check, training
 

@@ -2,7 +2,7 @@
 
 import math
 
-from ..scaling.results import CoordinateCheck, PartialJacobians
+from ..scaling.results import CoordinateCheck, PartialJacobians, Transfer
 from ._tables import Table, tables
 
 
@@ -39,3 +39,17 @@ def _jacobians(found: PartialJacobians) -> tuple[Table, ...]:
     rows = (*rows[:-1], (*rows[-1][:3], "–"))
     columns = ("layer", "entries", "J to the last", "χ")
     return (Table(title="Partial Jacobian norms", columns=columns, rows=rows, notes=(found.summary,)),)
+
+
+@tables.register(Transfer)
+def _transfer(found: Transfer) -> tuple[Table, ...]:
+    columns = ("group", "multiplier", "variance", "rate", "weight decay", "ε")
+    parts = (found.multiplier, found.variance, found.rate, found.decay, found.epsilon)
+    rows = tuple((group, *(f"× {values[i]:.4g}" for values in parts)) for i, group in enumerate(found.groups))
+    if found.optimizer == "sgd":
+        columns, rows = columns[:4], tuple(row[:4] for row in rows)
+    name = found.kind if found.s is None else f"{found.kind}, s = {found.s:g}"
+    sizes = [f"{what} {one} to {two}" for what, (one, two) in (("width", found.width), ("depth", found.depth))]
+    title = f"{name}, {found.optimizer}: {', '.join(sizes)}"
+    notes = (f"Residual branches are multiplied by {found.branch:.4g}.", f"After {found.source}.")
+    return (Table(title=title, columns=columns, rows=rows, notes=notes),)

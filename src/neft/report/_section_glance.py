@@ -124,10 +124,8 @@ def _changes(of: Subject, advice: Advice) -> str:
         said.append("Not the variances: they are the advised ones already.")
     else:
         said.append(f"Take C_b = {advice.C_b:.4g} and C_W = {advice.C_W:.4g} ({advice.why}).")
-    said.append(
-        f"Give layer l the learning rates of the table times one step size for all, so that each of the {net.depth} "
-        f"layers contributes equally to what training does."
-    )
+    descent, adam = (advice.settings(name).rate_W[0] for name in ("sgd", "adam"))
+    said.append(f"Train all parameters at one rate, {descent:.2g} with gradient descent or {adam:.2g} with Adam.")
     if advice.verdict == "fine":
         room = "any depth" if advice.comfortable is None else f"up to depth {advice.comfortable}"
         said.append(f"The aspect ratio may stay: at width {of.width}, {room} is comfortable.")
@@ -142,12 +140,13 @@ def _changes(of: Subject, advice: Advice) -> str:
 
 
 def _now_and_advised(of: Subject, advice: Advice) -> Table:
-    net = of.plain
+    net, chosen = of.plain, advice.settings("sgd")
+    weights = [rate * n for rate, n in zip(chosen.rate_W.tolist(), advice.widths)]
     rows = [
         ("C_b, variance of a bias", _brief(net.C_b), f"{advice.C_b:.4g}"),
         ("C_W, variance of a weight times its fan-in", _brief(net.C_W), f"{advice.C_W:.4g}"),
-        ("λ_b, learning rates of biases, by layer", _brief(net.lambda_b), _brief(advice.lambda_b.tolist())),
-        ("λ_W, of weights times fan-in, by layer", _brief(net.lambda_W), _brief(advice.lambda_W.tolist())),
+        ("λ_b, learning rates of biases, by layer", _brief(net.lambda_b), _brief(chosen.rate_b.tolist())),
+        ("λ_W, of weights times fan-in, by layer", _brief(net.lambda_W), _brief(weights)),
         (
             "depth L at this width",
             str(net.depth),

@@ -15,6 +15,7 @@ from ..width.results import (
     Interpretation,
     Parameterization,
     PhaseDiagram,
+    Settings,
     Statistics,
 )
 from ._tables import Table, tables
@@ -239,6 +240,8 @@ def _advice(found: Advice) -> tuple[Table, ...]:
     rows = [
         ("C_b, variance of a bias", f"{found.C_b:.9g}"),
         ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        ("rate of gradient descent, all layers", f"{found.settings('sgd').rate_W[0]:.3g}"),
+        ("rate of Adam, all layers", f"{found.settings('adam').rate_W[0]:.3g}"),
         ("spread of the output's variance over networks", _percent(found.spread_output)),
         ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
         ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
@@ -262,7 +265,7 @@ def _advice(found: Advice) -> tuple[Table, ...]:
     standard = found.parameterization("standard")
     layers = Table(
         title="Layer by layer",
-        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W", "rate b", "rate W"),
+        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W"),
         rows=tuple(
             (
                 str(l + 1),
@@ -275,16 +278,28 @@ def _advice(found: Advice) -> tuple[Table, ...]:
                         found.K,
                         found.lambda_b,
                         found.lambda_W,
-                        standard.rate_b,
-                        standard.rate_W,
                     )
                 ),
             )
             for l in _spread(found.depth, _SHOWN)
         ),
-        notes=("Rates are to be multiplied by one step size for all; at 1 the NTK of the output is 1.",),
+        notes=("λ_b and λ_W are rates of equal shares of an NTK of 1, for which the spreads are said.",),
     )
     return numbers, layers
+
+
+@tables.register(Settings)
+def _settings(found: Settings) -> tuple[Table, ...]:
+    rows = tuple(
+        (str(l + 1), *(f"{values[l]:.4g}" for values in (found.rate_W, found.rate_b, found.decay_W)))
+        for l in _spread(len(found.rate_W), _SHOWN)
+    )
+    more = [f"momentum {found.momentum:g}"] * (found.momentum > 0)
+    more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}, ε = {found.epsilon:g}"]
+    title = ", ".join([f"Settings of {found.optimizer}", *more])
+    columns = ("layer", "rate W", "rate b", "weight decay")
+    notes = (f"Rates: {found.why}. No warm-up was needed where this was tried.",)
+    return (Table(title=title, columns=columns, rows=rows, notes=notes),)
 
 
 @tables.register(BlockAdvice)

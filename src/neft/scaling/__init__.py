@@ -3,3 +3,4 @@
 from . import results as results
 from ._coordinates import coordinate_check as coordinate_check
 from ._criticality import criticality as criticality
+from ._transfer import transfer as transfer

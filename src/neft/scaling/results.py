@@ -2,3 +2,4 @@
 
 from ._coordinates import CoordinateCheck as CoordinateCheck
 from ._criticality import PartialJacobians as PartialJacobians
+from ._transfer import Transfer as Transfer

@@ -5,7 +5,7 @@ block of them at a time.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -63,6 +63,7 @@ class Columns(NamedTuple):
         return scipy.linalg.solve_triangular(self.R, rest.T, lower=True).T.astype(np.float32)
 
 
+@runtime_checkable
 class Place(Protocol):
     """Where a preconditioner is made: in this process, or on a cluster."""
 

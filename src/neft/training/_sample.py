@@ -315,6 +315,11 @@ def _sampled(
 
 def _warn_lost(negative: int, good: np.ndarray, width: float) -> None:
     lost = int((~good).sum())
+    if lost == len(good):
+        raise ValueError(
+            f"of {lost} draws at width {width:g} none gets to the end of training at order 1, because its kernel does "
+            "not stay positive: take wider networks, fewer steps or a smaller learning rate."
+        )
     if lost:
         message = (
             f"of {len(good)} draws at width {width:g}, {lost} have a kernel in training that is not positive, so "

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, overload
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,13 +15,15 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Dense
+from ._apply import applied
 from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
-from ._initializers import FRAMEWORKS, initializer_code
+from ._initializers import FRAMEWORKS, program
 from ._interpretation import DEEPEST
 from ._one_input import Tensors, first_layer
 from ._parameterization import Parameterization, parameterize
+from ._settings import Settings, settings
 from ._shares import balanced_rates
 from ._start import Kind, Start, start
 from ._statistics import check_flow
@@ -48,8 +51,8 @@ class Advice(Result):
         q_star: the q that starts at K_star in layer 1; None where there is none.
         others: other critical points of the activation.
         K: variance of a preactivation at infinite width.
-        lambda_b, lambda_W: rates of equal shares, at which the NTK of the output is 1; rates of gradient descent are
-            η λ_b and η λ_W/fan-in with one step size η for all.
+        lambda_b, lambda_W: rates of equal shares, at which the NTK of the output is 1 and which the spreads are said
+            for; what to train with is `settings`.
         xi: ξ_⊥ = 1/|ln χ_⊥| at the output, the layers over which the difference of two inputs changes e-fold; None at
             criticality, where it is infinite.
         spread_output: √(V/n)/K, of the variance of the output.
@@ -59,7 +62,8 @@ class Advice(Result):
         cutoff: the depth at which the strength is 1 at this width; None where it was not seen to get there.
         comfortable: the largest depth at which the strength is below 0.1 at this width; None where it always is.
         width_needed: the width at which the strength is below 0.1 at this depth.
-        verdict: "fine" (strength below 0.1), "strained", or "too deep" (1 or more, or more than 5 ξ layers).
+        verdict: "fine" (strength below 0.1), "strained", or "too deep" (more layers than the width, or than 5 ξ: such
+            networks hardly train, docs/advice).
         curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
             rates balanced at each.
         frameworks: those that `code` can write.
@@ -112,10 +116,41 @@ class Advice(Result):
         rates = {name: tuple(getattr(self, name).tolist()) for name in ("lambda_b", "lambda_W")}
         return MLP(self.widths, chosen, C_b=self.C_b, C_W=self.C_W, **rates)
 
-    def code(self, framework: str = "jax") -> str:
-        """A program for "jax" (with Equinox), "flax" or "torch" that makes the model and its optimizer."""
+    def settings(self, optimizer: str = "sgd") -> Settings:
+        """What to train it with: "sgd", "momentum", "adam" or "adamw", and the rate of every layer (docs/advice).
+
+        >>> advise("relu", depth=10, width=64, inputs=784, outputs=10).settings("adamw").rate_W[0].round(6)
+        np.float64(0.000882)
+        """
+        return settings(optimizer, self.q, _square(self.q, self.K, self.C_b, self.C_W), self.widths)
+
+    def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
+        """A program that makes the model and its optimizer with the rates of `settings`.
+
+        Args:
+            framework: "jax" or "equinox", "flax" or "torch".
+            optimizer: "sgd", "momentum", "adam" or "adamw".
+        """
         # The program of a user's own function says where to put it, so any other will do to write it.
-        return initializer_code(self.network(None if self.named else _unnamed), framework)
+        return program(self.network(None if self.named else _unnamed), framework, self.settings(optimizer))
+
+    def apply(self, model: Any, *, params: Any = None, optimizer: str = "sgd", key: Any = None) -> tuple[Any, Any]:
+        """The model with weights as advised, and its optimizer with the rates of `settings`.
+
+        Args:
+            model: an Equinox module, of which a new one is returned; a flax.linen module, of which new variables are;
+                or a PyTorch module, which is changed itself and returned. Its dense layers must have the sizes of the
+                advice, and there must be no other parameters.
+            params: the variables of a flax.linen module, that `init` gave; for others None.
+            optimizer: "sgd", "momentum", "adam" or "adamw".
+            key: of the weights, `jax.random.key(0)` by default.
+
+        >>> import equinox as eqx
+        >>> model = eqx.nn.MLP(3, 2, 16, 2, key=jax.random.key(1))
+        >>> model, optim = advise("tanh", depth=3, width=16, inputs=3, outputs=2).apply(model, optimizer="adamw")
+        """
+        key = jax.random.key(0) if key is None else _check.key("key", key)
+        return applied(model, params, (self.C_b, self.C_W), self.settings(optimizer), self.widths, key)
 
     def parameterization(self, kind: str) -> Parameterization:
         """The same network in the "standard", "ntk" or "mup" parameterization."""
@@ -123,6 +158,11 @@ class Advice(Result):
 
     def _shown(self):
         yield from ((name, value) for name, value in super()._shown() if not name.startswith("curve"))
+
+
+def _square(q: float, K: np.ndarray, C_b: float, C_W: float) -> float:
+    """⟨σ²⟩ in the first hidden layer, or what takes its place without one."""
+    return q if len(K) == 1 else (float(K[1]) - C_b) / C_W
 
 
 def _unnamed(z: Any) -> Any:
@@ -206,9 +246,12 @@ def advise(
         "cutoff": cut_off(flow.strength, BROKEN, whole=False),
     }
     comfortable = cut_off(flow.strength, FINE, whole=False)
-    verdict = _verdict(numbers["strength"], numbers["xi"], depth)
+    verdict = _verdict(numbers["strength"], numbers["xi"], depth, width)
     curve = _curve(flow, depth, numbers["cutoff"])
     n, K, Theta = width, flow.tensors["K"][curve], flow.tensors["Theta"][curve]
+    widths = (inputs, *(width,) * (depth - 1), outputs)
+    square = _square(q, flow.tensors["K"][:depth], chosen.C_b, chosen.C_W)
+    rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     return Advice(
         activation=act.name,
@@ -232,7 +275,7 @@ def advise(
         comfortable=None if comfortable is None else max(0, math.ceil(comfortable) - 1),
         width_needed=math.floor(width * numbers["strength"] / FINE * (1 + 2e-9)) + 1,
         verdict=verdict,
-        summary=_summary(act, chosen, depth, width, verdict, numbers),
+        summary=_summary(act, chosen, depth, width, verdict, numbers, rates),
         curve_depth=curve + 1,
         curve_output=np.sqrt(flow.tensors["V"][curve] / n) / K,
         curve_ntk=np.sqrt((flow.tensors["A"] + 2 * flow.tensors["B"])[curve] / n) / Theta,
@@ -277,8 +320,9 @@ def _xi(kind: Kind, chi: float) -> float | None:
     return 1 / abs(math.log(chi))
 
 
-def _verdict(strength: float, xi: float | None, depth: int) -> Verdict:
-    if reached(strength, BROKEN) or (xi is not None and depth > _MEMORY * xi):
+def _verdict(strength: float, xi: float | None, depth: int, width: int) -> Verdict:
+    # A strength of 1 ends the expansion, but not training: networks train up to about as many layers as they are wide.
+    if depth > width or (xi is not None and depth > _MEMORY * xi):
         return "too deep"
     return "strained" if reached(strength, FINE) else "fine"
 
@@ -288,15 +332,20 @@ def _curve(flow: _Flow, depth: int, cutoff: float | None) -> np.ndarray:
     return np.unique(np.append(np.geomspace(1, last, _CURVE).round().astype(int), min(depth, last))) - 1
 
 
-def _summary(act: Activation, chosen: Start, depth: int, width: int, verdict: Verdict, found: dict[str, Any]) -> str:
+def _summary(
+    act: Activation,
+    chosen: Start,
+    depth: int,
+    width: int,
+    verdict: Verdict,
+    found: dict[str, Any],
+    rates: dict[str, float],
+) -> str:
     """Two sentences: what to do, and what to expect."""
-    share = f"that each of the {depth} layers contributes 1/{depth} of the output's NTK"
-    if depth == 1:
-        share = "that biases and weights contribute one half of the output's NTK each"
     first = (
         f"Draw the biases of {act.name} from Gaussians of variance {chosen.C_b:.6g} and the weights from Gaussians of "
-        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}), and train layer l at the rates λ_b and λ_W/fan-in times one "
-        f"step size for all, so {share}."
+        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}), and train all of them at one rate, {rates['sgd']:.2g} with "
+        f"gradient descent or {rates['adamw']:.2g} with Adam."
     )
     end = f"does not grow to {BROKEN:g} at any depth that was looked at"
     if found["cutoff"] is not None:

@@ -1,4 +1,4 @@
-"""A network as a short program for JAX with Equinox, for Flax or for PyTorch: initial weights and learning rates.
+"""A network as a short program for JAX with Equinox, for Flax or for PyTorch: initial weights and an optimizer.
 
 Weights are drawn from Gaussians that are not cut off: Flax's default is truncated and PyTorch's uniform, which changes
 the statistics at order 1/width.
@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from .. import _check
 from .._public import public
-from ..network import MLP, Network
+from ..network import MLP, Layer, Network
 from ..network.engine import perceptron
+from ._settings import Settings
 
-FRAMEWORKS = ("jax", "flax", "torch")
+FRAMEWORKS = ("jax", "equinox", "flax", "torch")
+"""Of which "jax" and "equinox" are the same."""
 
 _JAX = {
     "linear": "z",
@@ -51,7 +53,7 @@ _TORCH = {
 }
 
 _NUMBERS = """
-# Layer by layer: standard deviations √(C_W / fan-in) and √C_b, learning rates λ_W / fan-in and λ_b.
+# Layer by layer: standard deviations √(C_W / fan-in) and √C_b, learning rates of weights and biases.
 WIDTHS = {widths}
 STD_W = {std_W}
 STD_B = {std_b}
@@ -96,20 +98,19 @@ def gaussian_layer(key, fan_in, fan_out, std_W, std_b):
     return eqx.tree_at(lambda of: (of.weight, of.bias), layer, values)
 
 
-def optimizer(learning_rate):
-    """Gradient descent with the rates of each layer times `learning_rate`, for the arrays of a `Network`."""
+def optimizer(factor=1.0):
+    """{optimizer} with the rates of each layer times `factor`, for the arrays of a `Network`."""
 
-    def update(gradients, params=None):
+    def update(directions, params=None):
         where = lambda of: [leaf for layer in of.layers for leaf in (layer.weight, layer.bias)]
         rates = [rate for pair in zip(RATE_W, RATE_B) for rate in pair]
-        steps = [-learning_rate * rate * g for rate, g in zip(rates, where(gradients))]
-        return eqx.tree_at(where, gradients, steps)
+        return eqx.tree_at(where, directions, [-factor * rate * d for rate, d in zip(rates, where(directions))])
 
-    return optax.stateless(update)
+    return {chain}
 
 
 model = eqx.filter_jit(Network)(jax.random.key(0))
-optim = optimizer(learning_rate=1.0)
+optim = optimizer()
 ''',
     "flax": '''"""{title} (Flax)."""
 
@@ -129,19 +130,19 @@ class Network(nn.Module):
         return x
 
 
-def optimizer(learning_rate):
-    """Gradient descent with the rates of each layer times `learning_rate`."""
+def optimizer(factor=1.0):
+    """{optimizer} with the rates of each layer times `factor`."""
     rates = {{f"layer_{{l}}": {{"kernel": W, "bias": b}} for l, (W, b) in enumerate(zip(RATE_W, RATE_B))}}
 
-    def update(gradients, params=None):
-        return jax.tree.map(lambda rate, g: -learning_rate * rate * g, {{"params": rates}}, gradients)
+    def update(directions, params=None):
+        return jax.tree.map(lambda rate, d: -factor * rate * d, {{"params": rates}}, directions)
 
-    return optax.stateless(update)
+    return {chain}
 
 
 model = Network()
 params = model.init(jax.random.key(0), jnp.zeros(WIDTHS[0]))
-optim = optimizer(learning_rate=1.0)
+optim = optimizer()
 ''',
     "torch": '''"""{title} (PyTorch)."""
 
@@ -164,36 +165,42 @@ class Network(nn.Module):
         return self.layers[-1](x)
 
 
-def optimizer(model, learning_rate):
-    """Gradient descent with the rates of each layer times `learning_rate`."""
+def optimizer(model, factor=1.0):
+    """{optimizer} with the rates of each layer times `factor`."""
     groups = []
     for layer, rate_W, rate_b in zip(model.layers, RATE_W, RATE_B):
-        groups.append({{"params": [layer.weight], "lr": learning_rate * rate_W}})
-        groups.append({{"params": [layer.bias], "lr": learning_rate * rate_b}})
-    return torch.optim.SGD(groups)
+        groups.append({{"params": [layer.weight], "lr": factor * rate_W}})
+        groups.append({{"params": [layer.bias], "lr": factor * rate_b{no_decay}}})
+    return {torch_optimizer}
 
 
 torch.manual_seed(0)
 model = Network()
-optim = optimizer(model, learning_rate=1.0)
+optim = optimizer(model)
 ''',
 }
 
 
 @public
 def initializer_code(net: Network, framework: str) -> str:
-    """A program that makes `model`, drawn with the variances of `net`, and `optim`, with its learning rates.
+    """A program that makes `model`, drawn with the variances of `net`, and `optim`, gradient descent at its rates.
 
     Args:
         net: the specification.
-        framework: "jax" (with Equinox), "flax" or "torch".
+        framework: "jax" (with Equinox, which is "equinox" too), "flax" or "torch".
 
     >>> print(initializer_code(MLP(widths=(3, 8, 1), activation="tanh"), "torch").splitlines()[0])
     \"\"\"MLP 3 - 8 - 1, tanh: weights and learning rates layer by layer, by neft (PyTorch).\"\"\"
     """
-    net = perceptron(net, "programs")
+    return program(perceptron(net, "programs"), framework)
+
+
+def program(net: MLP, framework: str, chosen: Settings | None = None) -> str:
+    """The program, with the optimizer of these settings; without any, gradient descent at the rates of the network."""
     framework = _check.one_of("framework", framework, FRAMEWORKS)
     variances, rates = net.variances(), net.rates()
+    if chosen is not None:
+        rates = [Layer(*pair) for pair in zip(chosen.rate_W.tolist(), chosen.rate_b.tolist())]
     numbers = _NUMBERS.format(
         widths=_literal(net.widths),
         std_W=_literal([variance.W**0.5 for variance in variances]),
@@ -205,7 +212,47 @@ def initializer_code(net: Network, framework: str) -> str:
     sizes = [*map(str, net.widths)] if net.depth < 6 else [*map(str, net.widths[:2]), "…", *map(str, net.widths[-2:])]
     name = net.activation.name if net.activation.named else "own activation"
     title = f"MLP {' - '.join(sizes)}, {name}: weights and learning rates layer by layer, by neft"
-    return _PROGRAMS[framework].format(title=title, numbers=numbers, inputs=net.widths[0], outputs=net.widths[-1])
+    form = _PROGRAMS["jax" if framework == "equinox" else framework]
+    return form.format(title=title, numbers=numbers, inputs=net.widths[0], outputs=net.widths[-1], **_optimizer(chosen))
+
+
+def _optimizer(chosen: Settings | None) -> dict[str, str]:
+    """What the optimizer is called, how torch makes it, and as a chain of optax."""
+    last = "optax.stateless(update)"
+    if chosen is None or chosen.optimizer == "sgd":
+        return {
+            "optimizer": "Gradient descent",
+            "torch_optimizer": "torch.optim.SGD(groups)",
+            "no_decay": "",
+            "chain": last,
+        }
+    if chosen.optimizer == "momentum":
+        return {
+            "optimizer": "Gradient descent with momentum",
+            "torch_optimizer": f"torch.optim.SGD(groups, momentum={chosen.momentum:g})",
+            "no_decay": "",
+            "chain": f"optax.chain(optax.trace(decay={chosen.momentum:g}), {last})",
+        }
+    assert chosen.betas is not None
+    one, two = chosen.betas
+    adam = f"optax.scale_by_adam(b1={one:g}, b2={two:g}, eps={chosen.epsilon:g})"
+    more = f"betas=({one:g}, {two:g}), eps={chosen.epsilon:g}"
+    if chosen.optimizer == "adam":
+        return {
+            "optimizer": "Adam",
+            "torch_optimizer": f"torch.optim.Adam(groups, {more})",
+            "no_decay": "",
+            "chain": f"optax.chain({adam}, {last})",
+        }
+    decay = float(chosen.decay_W[0])
+    weights = "lambda tree: jax.tree.map(lambda leaf: leaf.ndim > 1, tree)"
+    lines = [adam, f"optax.add_decayed_weights({decay:g}, {weights})", last]
+    return {
+        "optimizer": "AdamW",
+        "torch_optimizer": f"torch.optim.AdamW(groups, {more}, weight_decay={decay:g})",
+        "no_decay": ', "weight_decay": 0.0',
+        "chain": "optax.chain(\n" + "".join(f"        {line},\n" for line in lines) + "    )",
+    }
 
 
 def _activation(net: MLP, table: dict[str, str]) -> str:

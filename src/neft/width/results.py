@@ -14,4 +14,5 @@ from ._kernel_pairs import Kernel as Kernel
 from ._one_input import Tensors as Tensors
 from ._parameterization import Parameterization as Parameterization
 from ._phase import PhaseDiagram as PhaseDiagram
+from ._settings import Settings as Settings
 from ._statistics import Statistics as Statistics

@@ -1,0 +1,158 @@
+import math
+
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP
+from neft.report import tables
+from neft.scaling import transfer
+from neft.width import statistics
+
+N, L = 8, 4  # how many times as wide and as deep
+
+
+def at(kind, optimizer, group, what, **more):
+    found = transfer(kind, optimizer=optimizer, width=(32, 32 * N), **more)
+    return getattr(found, what)[found.groups.index(group)]
+
+
+@pytest.mark.parametrize(("kind", "alpha"), [("completep", 1.0), ("depth-mup", 0.5)])
+def test_the_table_of_dey_and_others(kind, alpha):
+    # Dey et al. 2025, table 1, last column: m_N = N, m_L = L. Their output multiplier is m_N^-1.
+    found = transfer(kind, width=(32, 32 * N), depth=(3, 3 * L))
+    of = {group: i for i, group in enumerate(found.groups)}
+    assert found.branch == pytest.approx(L**-alpha)
+    assert found.rate[of["input weights"]] == found.rate[of["output weights"]] == found.rate[of["last norm"]] == 1
+    assert found.rate[of["hidden norms"]] == found.rate[of["hidden biases"]] == pytest.approx(L ** (alpha - 1))
+    assert found.rate[of["hidden weights"]] == pytest.approx(L ** (alpha - 1) / N)
+    assert found.variance[of["hidden weights"]] == 1 / N and found.decay[of["hidden weights"]] == N
+    assert found.variance[of["input weights"]] == found.variance[of["output weights"]] == 1
+    assert found.multiplier[of["output weights"]] == 1 / N
+    assert found.epsilon[of["hidden weights"]] == pytest.approx(L**-alpha / N)
+
+
+def test_the_table_of_tensor_programs_five():
+    # Yang et al. 2022, table 8: rows variance, multiplier, rate of SGD, rate of Adam, as powers of the width.
+    table = {
+        "input weights": (0, 0, 1, 0),
+        "input biases": (0, 0, 1, 0),
+        "hidden weights": (-1, 0, 0, -1),
+        "hidden biases": (0, 0, 1, 0),
+        "output weights": (0, -1, 1, 0),
+    }
+    for group, (variance, multiplier, sgd, adam) in table.items():
+        assert at("mup", "sgd", group, "variance") == at("mup", "adamw", group, "variance") == N**variance
+        assert at("mup", "sgd", group, "multiplier") == at("mup", "adamw", group, "multiplier") == N**multiplier
+        assert at("mup", "sgd", group, "rate") == N**sgd and at("mup", "adamw", group, "rate") == N**adam
+
+
+def test_the_powers_of_mup_are_those_of_parameterize():
+    small = neft.width.parameterize(MLP((3, 32, 32, 2), "tanh", C_b=0.1), "mup")
+    large = small.at((3, 32 * N, 32 * N, 2))
+    for l, place in enumerate(("input", "hidden", "output")):
+        for what in ("multiplier", "variance", "rate"):
+            for part, kind in (("W", "weights"), ("b", "biases")):
+                ratio = getattr(large, f"{what}_{part}")[l] / getattr(small, f"{what}_{part}")[l]
+                assert at("mup", "sgd", f"{place} {kind}", what) == pytest.approx(ratio), (place, what, part)
+
+
+@pytest.mark.parametrize(("s", "kind"), [(0.0, "ntk"), (1.0, "mup")])
+def test_yaidas_family_ends_at_the_ntk_and_at_mup(s, kind):
+    # The same networks and steps: multiplier times c, variance and rate divided by c².
+    ends, family = (transfer(k, optimizer="sgd", width=(32, 32 * N), s=e) for k, e in ((kind, None), ("yaida", s)))
+    c = ends.multiplier / family.multiplier
+    np.testing.assert_allclose(ends.variance * c**2, family.variance)
+    np.testing.assert_allclose(ends.rate * c**2, family.rate)
+
+
+@pytest.mark.parametrize("s", [0.0, 0.5, 1.0])
+def test_features_are_learned_at_the_order_that_yaida_states(s):
+    # Yaida 2022: the NTK stays, and what changes it is of order depth/width^(1-s). S is that of ddNTK II times n.
+    sizes = []
+    for n in (64, 4096):
+        found = transfer("yaida", optimizer="sgd", width=(1, n), s=s)
+        rate = dict(zip(found.groups, found.rate))
+        variance = dict(zip(found.groups, found.variance))
+        C_W = (1.0, variance["hidden weights"] * n, variance["output weights"] * n)
+        lambda_W = tuple(rate[f"{g} weights"] * m for g, m in (("input", 3), ("hidden", n), ("output", n)))
+        lambda_b = tuple(rate[f"{g} biases"] for g in ("input", "hidden", "output"))
+        net = MLP((3, n, n, 1), "tanh", C_W=C_W, lambda_W=lambda_W, lambda_b=lambda_b)
+        stats = statistics(net, np.array([1.0, -1.0, 0.5]))
+        sizes.append((stats.Theta[-1], stats.S[-1] / n / stats.Theta[-1] ** 2))
+    (ntk, small), (other, large) = sizes
+    assert 0.3 < ntk / other < 3
+    assert math.log(large / small) / math.log(64) == pytest.approx(-(1 - s), abs=0.03)
+
+
+def changed(kind, group, n):
+    """By how much the output of a linear network of three layers changes by one step of signs of one group."""
+    rng = np.random.default_rng(n)
+    found = transfer(kind, width=(1, n))
+    of = {name: (found.multiplier[i], found.variance[i], found.rate[i]) for i, name in enumerate(found.groups)}
+    (m1, v1, r1), (m2, v2, r2), (m3, v3, r3) = (of[f"{name} weights"] for name in ("input", "hidden", "output"))
+    x = np.array([1.0, -0.5, 0.7, 0.2])
+    W1, W2, w3 = (rng.normal(size=shape) * v**0.5 for shape, v in (((n, 4), v1), ((n, n), v2), (n, v3)))
+    h1, back = m1 * W1 @ x, m3 * w3
+    h2, first = m2 * W2 @ h1, m2 * W2.T @ back
+    if group == "input weights":
+        return first @ (m1 * r1 * np.sign(np.outer(first, x)) @ x)
+    if group == "hidden weights":
+        return back @ (m2 * r2 * np.sign(np.outer(back, h1)) @ h1)
+    return m3 * r3 * np.sign(h2) @ h2
+
+
+@pytest.mark.parametrize("group", ["input weights", "hidden weights", "output weights"])
+@pytest.mark.parametrize(("kind", "power"), [("mup", 0.0), ("ntk", 0.0), ("standard", None)])
+def test_a_step_of_adam_changes_outputs_alike_at_all_widths(kind, power, group):
+    widths = np.array([64, 256, 1024])
+    slope = np.polyfit(np.log(widths), [math.log(abs(changed(kind, group, n))) for n in widths], 1)[0]
+    if power is None:
+        assert slope > 0.4  # one rate at all widths: every layer's steps grow
+    else:
+        assert slope == pytest.approx(power, abs=0.1)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("kind", ["depth-mup", "completep"])
+def test_all_blocks_together_move_a_stream_alike_at_all_depths(kind, optimizer):
+    n, sizes, rng = 64, [], np.random.default_rng(0)
+    for depth in (8, 128):
+        found = transfer(kind, optimizer=optimizer, depth=(1, depth), width=(n, n))
+        b, rate = found.branch, found.rate[found.groups.index("hidden weights")]
+        total = 0.0
+        for _ in range(10):
+            W, streams, back = rng.normal(size=(depth, n, n)) / n**0.5, [np.ones(n)], np.ones(n)
+            for one in W:
+                streams.append(streams[-1] + b * one @ streams[-1])
+            for one, x in zip(W[::-1], streams[-2::-1]):
+                g = b * np.outer(back, x)
+                total += b * back @ ((rate * (np.sign(g) if optimizer == "adamw" else g)) @ x)
+                back = back + b * one.T @ back
+        sizes.append(total)
+    assert math.log(sizes[1] / sizes[0]) / math.log(16) == pytest.approx(0, abs=0.1)
+
+
+def test_a_transfer_is_shown_saved_and_explained(tmp_path):
+    found = transfer("completep", width=(64, 512), depth=(4, 16))
+    text = tables(found)[0].text()
+    assert "completep, adamw: width 64 to 512, depth 4 to 16" in text and "multiplied by 0.25" in text
+    assert "ε" not in tables(transfer("mup", optimizer="sgd"))[0].columns
+    found.save(tmp_path / "a.json")
+    assert neft.load(tmp_path / "a.json") == found
+
+
+def test_bad_input_gets_one_clear_sentence():
+    for kind, more, words in (
+        ("mp", {}, ("kind is 'mp'", "did you mean 'mup'")),
+        ("mup", {"optimizer": "sg"}, ("optimizer is 'sg'",)),
+        ("mup", {"width": (0, 4)}, ("each of width is 0", "at least 1")),
+        ("mup", {"width": (1, 2, 3)}, ("width is", "from and to")),
+        ("mup", {"depth": (2, 4)}, ("says nothing of depth",)),
+        ("mup", {"s": 0.5}, ("goes with kind 'yaida'",)),
+        ("yaida", {"s": 0.5}, ("gradient descent", "'sgd'")),
+        ("yaida", {"optimizer": "sgd", "s": 2.0}, ("s is 2", "at most 1")),
+    ):
+        with one_sentence(*words):
+            transfer(kind, **more)

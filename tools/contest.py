@@ -1,0 +1,267 @@
+"""Trains advised networks beside others and keeps what they reached, `docs/advice.json`.
+
+    .venv/bin/python tools/contest.py [--width 64] [--kinds mlp residual] [--optimizers sgd adamw] [--depths 10 20 40]
+
+Fashion-MNIST, pixels standardised, batches of 128, 400 steps, cross-entropy, no warm-up and no schedule. Contenders are
+the default of PyTorch and Equinox (uniform ±1/√fan-in, weights and biases), He's variances (relu, gelu) or Xavier's
+(tanh), each with one rate, and what neft advises, as it is and with all its rates times one factor. Rates are a factor
+2 apart, seven of them and more while the best is at an end, chosen by the mean over two seeds; five other seeds are
+then trained at the chosen one. What counts is the loss on the first 10,000 training images after the last step, at most
+ln 10 (a diverged run counts as that), and the accuracy on the test images stands beside it.
+
+Residual networks are a dense layer, (depth - 2)/2 branches of two matrices behind a LayerNorm with learned gains and
+biases, a last norm and a dense layer. A row replaces its entry; runs are kept in a file beside it, so that the same
+command goes on where it was stopped.
+"""
+
+import argparse
+import functools
+import hashlib
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# One thread: small products wait for each other otherwise. Before JAX is imported.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import neft
+from neft._files import writing
+
+FILE = Path(__file__).parents[1] / "docs" / "advice.json"
+BATCH, STEPS, SEEN, INPUTS, CLASSES = 128, 400, 10_000, 784, 10
+TUNED, FRESH = (100, 101), (0, 1, 2, 3, 4)
+WORST = math.log(CLASSES)
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": lambda z: jax.nn.gelu(z, approximate=False), "tanh": jnp.tanh}
+START = {"sgd": 0.05, "adamw": 0.001}
+
+
+class Contender(NamedTuple):
+    """How weights are drawn (variances of each layer, and whether uniformly) and rates for a factor of 1."""
+
+    C_W: np.ndarray
+    C_b: np.ndarray
+    uniform: bool
+    rate_W: np.ndarray
+    rate_b: np.ndarray
+    rate_norm: float
+    decay_b: float
+    branch: float
+
+
+@functools.cache
+def images():
+    """Training and test images and labels."""
+    sets = [neft.data.load("fashion-mnist", split=split, preprocess="unit+global") for split in ("train", "test")]
+    return tuple(jnp.asarray(part) for one in sets for part in (one.x, one.y))
+
+
+def sizes(depth: int, width: int) -> list[tuple[int, int]]:
+    """Inputs and outputs of each layer."""
+    return [(INPUTS, width), *[(width, width)] * (depth - 2), (width, CLASSES)]
+
+
+def drawn(seed: int, depth: int, width: int, of: Contender, residual: bool) -> Any:
+    """Initial parameters: the first layer, those between stacked, the last, and norms."""
+    rng = np.random.default_rng([seed, 77])
+
+    def numbers(shape, variance):
+        values = rng.uniform(-1, 1, shape) * math.sqrt(3) if of.uniform else rng.normal(size=shape)
+        return values * math.sqrt(variance)
+
+    pairs = [
+        (numbers((n, m), C_W / n), numbers((m,), C_b)) for (n, m), C_W, C_b in zip(sizes(depth, width), of.C_W, of.C_b)
+    ]
+    return arranged(pairs, depth, residual, (np.ones(width), np.zeros(width)))
+
+
+def arranged(pairs: Any, depth: int, residual: bool, norm: Any) -> Any:
+    """Pairs of all layers as the tree that `outputs` takes."""
+    hidden = tuple(np.array(part) for part in zip(*pairs[1:-1]))
+    tree = {"first": pairs[0], "hidden": hidden, "last": pairs[-1]}
+    if residual:
+        count = (depth - 2) // 2
+        tree["hidden"] = tuple(part.reshape(count, 2, *part.shape[1:]) for part in hidden)
+        tree["norm"] = tuple(np.tile(part, (count + 1, *[1] * np.ndim(part))) for part in norm)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)
+
+
+def spread(W: np.ndarray, b: np.ndarray, norm: float, depth: int, residual: bool) -> Any:
+    """Numbers of each layer as a tree that goes with the parameters."""
+    pairs = [(np.full((1, 1), one), np.full(1, two)) for one, two in zip(W, b)]
+    return arranged(pairs, depth, residual, (np.full(1, norm), np.full(1, norm)))
+
+
+def normed(x, gain, bias):
+    """LayerNorm."""
+    x = x - x.mean(-1, keepdims=True)
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain + bias
+
+
+def outputs(name: str, residual: bool, params, x, branch):
+    """Logits."""
+    act, (W, b) = ACTIVATIONS[name], params["first"]
+    z = x @ W + b
+
+    def layer(z, own):
+        W, b = own
+        return act(z) @ W + b, None
+
+    def block(z, own):
+        (W, b), norm = own
+        return z + branch * (act(normed(z, *norm) @ W[0] + b[0]) @ W[1] + b[1]), None
+
+    if residual:
+        inner = tuple(part[:-1] for part in params["norm"])
+        z, _ = jax.lax.scan(block, z, (params["hidden"], inner))
+        z = normed(z, *(part[-1] for part in params["norm"]))
+    else:
+        z, _ = jax.lax.scan(layer, z, params["hidden"])
+        z = act(z)
+    W, b = params["last"]
+    return z @ W + b
+
+
+def entropy(z, y):
+    """Mean cross-entropy."""
+    return jnp.mean(jax.nn.logsumexp(z, -1) - jnp.take_along_axis(z, y[:, None], 1)[:, 0])
+
+
+@functools.partial(jax.jit, static_argnames=("name", "residual", "optimizer"))
+def trained(params, rates, decay, branch, order, x, y, test_x, test_y, *, name, residual, optimizer):
+    """Loss on the first images and accuracy on the test images."""
+
+    def cost(params, rows):
+        return entropy(outputs(name, residual, params, x[rows], branch), y[rows])
+
+    def step(carry, rows):
+        params, m, v, t = carry
+        gradient = jax.grad(cost)(params, rows)
+        if optimizer == "sgd":
+            return (jax.tree.map(lambda p, r, g: p - r * g, params, rates, gradient), m, v, t), None
+        t = t + 1
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
+        v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, gradient)
+
+        def moved(p, r, w, m, v):
+            return p * (1 - r * w) - r * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+        return (jax.tree.map(moved, params, rates, decay, m, v), m, v, t), None
+
+    zeros = None if optimizer == "sgd" else jax.tree.map(jnp.zeros_like, params)
+    (params, *_), _ = jax.lax.scan(step, (params, zeros, zeros, jnp.float32(0)), order)
+    loss = entropy(outputs(name, residual, params, x[:SEEN], branch), y[:SEEN])
+    guess = jnp.argmax(outputs(name, residual, params, test_x, branch), -1)
+    return loss, jnp.mean(guess == test_y)
+
+
+def contenders(kind: str, name: str, depth: int, width: int, optimizer: str) -> dict[str, Contender]:
+    """Those of a row by name."""
+    fan = np.array(sizes(depth, width), float)
+    ones, start = np.ones(depth), START[optimizer]
+    one = {"rate_W": start * ones, "rate_b": start * ones, "rate_norm": start, "decay_b": 0.01, "branch": 1.0}
+    found = {"default": Contender(ones / 3, ones / (3 * fan[:, 0]), True, **one)}
+    if name == "tanh":
+        found["Xavier"] = Contender(2 * fan[:, 0] / fan.sum(1), 0 * ones, False, **one)
+    else:
+        found["He"] = Contender(2 * ones, 0 * ones, False, **one)
+    return found | {"advised": advised(kind, name, depth, width, optimizer)}
+
+
+def advised(kind: str, name: str, depth: int, width: int, optimizer: str) -> Contender:
+    """What neft says."""
+    ones = np.ones(depth)
+    q = float(jnp.mean(images()[0] ** 2))
+    found = neft.width.advise(name, depth, width, inputs=INPUTS, outputs=CLASSES, q=q)
+    chosen = found.settings(optimizer)
+    rates = {"rate_W": chosen.rate_W, "rate_b": chosen.rate_b, "rate_norm": 0.0}
+    return Contender(found.C_W * ones, found.C_b * ones, False, **rates, decay_b=0.0, branch=1.0)
+
+
+class Runs:
+    """Runs that were done, in a file of lines, and those that are not yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.done = path, {}
+        if path.exists():
+            self.done = {line["run"]: line for line in map(json.loads, path.read_text().splitlines())}
+
+    def __call__(self, row: tuple, who: str, of: Contender, factor: float, seed: int) -> tuple[float, float]:
+        """Loss and accuracy."""
+        kind, name, depth, width, optimizer = row
+        # What was trained, not what it was called: advice that has changed is trained again.
+        settings = hashlib.sha256(repr([np.asarray(part).tolist() for part in of]).encode()).hexdigest()[:8]
+        run = f"{row} {who} {settings} {factor:g} {seed}"
+        if run not in self.done:
+            residual = kind == "residual"
+            x, y, *test = images()
+            order = np.random.default_rng([seed, 5]).permutation(len(x))[: STEPS * BATCH].reshape(STEPS, BATCH)
+            rates = spread(factor * of.rate_W, factor * of.rate_b, factor * of.rate_norm, depth, residual)
+            decay = spread(np.full(depth, 0.01), np.full(depth, of.decay_b), of.decay_b, depth, residual)
+            start = drawn(seed, depth, width, of, residual)
+            how = {"name": name, "residual": residual, "optimizer": optimizer}
+            given = (start, rates, decay, jnp.float32(of.branch), jnp.asarray(order), x, y, *test)
+            loss, accuracy = map(float, trained(*given, **how))
+            line = {"run": run, "loss": min(loss, WORST) if math.isfinite(loss) else WORST, "accuracy": accuracy}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            self.done[run] = line
+        return self.done[run]["loss"], self.done[run]["accuracy"]
+
+
+def row(runs: Runs, key: tuple) -> dict[str, Any]:
+    """What each contender reached at its best factor, and the advice at a factor of 1 as well."""
+    found: dict[str, Any] = {}
+    for who, of in contenders(*key).items():
+        tried: dict[int, float] = {}
+        low, high = -3, 3
+        while True:
+            for power in range(low, high + 1):
+                if power not in tried:
+                    tried[power] = float(np.mean([runs(key, who, of, 2.0**power, seed)[0] for seed in TUNED]))
+            best = min(tried, key=lambda power: tried[power])
+            if low < best < high or abs(best) > 8:
+                break
+            low, high = (low - 1, high) if best == low else (low, high + 1)
+        found[who] = reached(runs, key, who, of, best) | {
+            "tried": {f"{of.rate_W[1] * 2.0**power:.4g}": loss for power, loss in sorted(tried.items())}
+        }
+        if who == "advised":
+            found["as given"] = reached(runs, key, who, of, 0)
+    return found
+
+
+def reached(runs: Runs, key: tuple, who: str, of: Contender, power: int) -> dict[str, Any]:
+    """Losses and accuracies of fresh seeds."""
+    each = [runs(key, who, of, 2.0**power, seed) for seed in FRESH]
+    losses, accuracies = map(list, zip(*each))
+    return {"rate": float(of.rate_W[1] * 2.0**power), "losses": losses, "accuracies": accuracies}
+
+
+def main() -> None:
+    """Rows one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--widths", type=int, nargs="+", default=[64])
+    parser.add_argument("--depths", type=int, nargs="+", default=[10, 20, 40])
+    parser.add_argument("--kinds", nargs="+", default=["mlp"], choices=["mlp", "residual"])
+    parser.add_argument("--optimizers", nargs="+", default=["sgd", "adamw"], choices=["sgd", "adamw"])
+    parser.add_argument("--runs", type=Path, default=Path("contest.jsonl"), help="Where runs are kept.")
+    args = parser.parse_args()
+    runs = Runs(args.runs)
+    for key in itertools.product(args.kinds, ACTIVATIONS, args.depths, args.widths, args.optimizers):
+        kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+        found = kept["/".join(map(str, key))] = row(runs, key)
+        with writing(FILE) as file:
+            file.write(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+        print(*key, {who: round(float(np.mean(one["losses"])), 3) for who, one in found.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main()
