@@ -4,6 +4,12 @@ Two levels of Monte Carlo. Most of the variance lies in what costs little, the r
 draw to second order in its own kernels, of which there are many draws; the difference of a trained network from
 its own z₂ is small, and a few draws do. What is known of a draw's first order (Πz and c₁, whose averages are exact) is
 taken away as control variates. A quadratic in 1/n is fitted, whose constant is what theory speaks of.
+
+A few steps cost less than z₂, so residual networks are all trained and nothing is followed to second order:
+
+    python benchmarks/finite_width.py 40960 0 5 6 7
+
+trains 40960 networks of each width and case, and keeps what was found in `tests/training/streams.json`.
 """
 
 import functools
@@ -27,6 +33,7 @@ X = np.array([[1.2, 0.0], [0.0, 1.2]])
 XT = np.array([[1.0, -0.6]])
 Y = np.array([[1.0, -0.5], [-1.0, 1.0]])
 WIDTHS = (16, 24, 32, 64)
+WIDER = (32, 48, 72, 128)  # of residual networks, whose higher orders in 1/n are larger
 A, O = Y.shape
 END = Moment(np.inf)
 FILE = Path(__file__).parents[1] / "tests" / "training" / "streams.json"  # residual networks
@@ -39,13 +46,20 @@ class Case(NamedTuple):
     hidden: int = 1
     moment: Moment = END
     skip: float | None = None
+    matrices: int = 1
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Those that are drawn."""
+        return WIDTHS if self.skip is None else WIDER
 
     def net(self, n: int) -> neft.Network:
-        """The network of hidden width n, with residual blocks of one matrix if there is a skip."""
+        """The network of hidden width n, with residual blocks of one or two matrices if there is a skip."""
         # Initial outputs of small variance: what is resolved is the noise that they leave.
         if self.skip is not None:
             rates = {"C_b": 0.05, "lambda_b": 0.7, "lambda_W": 0.8}
-            block = neft.Residual(self.activation, neft.Dense(n, C_W=0.6, **rates), skip=self.skip)
+            inner = [neft.Dense(n, C_W=1.0, **rates)] * (self.matrices - 1)
+            block = neft.Residual(*inner, self.activation, neft.Dense(n, C_W=0.6, **rates), skip=self.skip)
             ends = neft.Dense(n, C_W=1.0, **rates), neft.Dense(O, C_W=0.3, **rates)
             return neft.Network(2, [ends[0], *[block] * (self.hidden - 1), self.activation, ends[1]])
         C_W = (*(1.0,) * self.hidden, 0.3)
@@ -59,12 +73,17 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """n(E[z*] - m₀) (O,) or n(cov - C₀) (O, O): theory, and the simulation's limit with its standard error."""
+    """n(E[z*] - m₀) (O,) or n(cov - C₀) (O, O): theory, and the simulation's limit with its standard error.
+
+    And what stands at each width with its own, and how far all widths are from the fit, for one degree of freedom.
+    """
 
     theory: np.ndarray
     simulation: np.ndarray
     stderr: np.ndarray
     by_width: np.ndarray
+    errors: np.ndarray
+    chi_squared: np.ndarray
 
     @property
     def z(self) -> np.ndarray:
@@ -79,21 +98,21 @@ class Measured(NamedTuple):
 
 def compare(case: Case, trained: int, cheap: int, key: jax.Array) -> tuple[Measured, Measured]:
     """Mean and covariance of the two outputs at the test input."""
-    stats = neft.width.statistics(case.net(WIDTHS[0]), np.concatenate([X, XT]))
+    stats = neft.width.statistics(case.net(case.widths[0]), np.concatenate([X, XT]))
     tensors = {name: np.asarray(getattr(stats, name))[-1] for name in TENSORS}
     theory = corrections(tensors, Y, case.moment)
     w, _, v = weights(case.moment, tensors["Theta"], A)
     mean_known, cov_known = _known(tensors, w, v)
     means, covs = [], []
-    for n in WIDTHS:
+    for n in case.widths:
         mean, cov = _at_width(case, n, tensors["Theta"], theory, w, v, trained, cheap, jax.random.fold_in(key, n))
         mean = (mean[0] + mean_known, mean[1])
         covs.append((cov[0] + cov_known - np.outer(mean[0], mean[0]) / n, cov[1]))
         means.append(mean)
         print(case, n, mean, covs[-1], file=sys.stderr)
     return (
-        _fitted(theory.mean_correction[A], means),
-        _fitted(theory.cov_correction[A, :, A], covs),
+        _fitted(theory.mean_correction[A], means, case.widths),
+        _fitted(theory.cov_correction[A, :, A], covs, case.widths),
     )
 
 
@@ -122,7 +141,10 @@ def _at_width(
         rest: Any = {name: part[A] for name, part in whole.items() if name not in ("G", *_THIRD)}
         parts: Any = Weights(**{name: (rest | third).get(name) for name in Weights._fields})  # type: ignore[arg-type]
         index = jnp.arange(max(trained, cheap))
-        z, first, second = map(np.asarray, _responses(net, parts, jnp.asarray(v), jnp.asarray(Theta), key, index))
+        order = 3 if cheap else 1
+        z, first, second = map(
+            np.asarray, _responses(net, order, parts, jnp.asarray(v), jnp.asarray(Theta), key, index)
+        )
     assert np.abs(real.start[:, 0] - z[:trained, 0]).max() < 1e-10, "not the same draws"
     z = z[:, 1]
     two = z + first + second
@@ -132,6 +154,10 @@ def _at_width(
     good = real.good
     d, two = real.test[good, 0] - m0, two[:trained][good]
     high = (n * (d - two), n * (np.einsum("si,sj->sij", d, d) - np.einsum("si,sj->sij", two, two)))
+    if not cheap:
+        # The same draws: what is subtracted from one is added to the other.
+        high = tuple(a + b[good] for a, b in zip(high, low))
+        low = tuple(np.zeros_like(b) for b in low)
     sums = [
         (a.mean(0) + b.mean(0), np.sqrt(a.var(0, ddof=1) / len(a) + b.var(0, ddof=1) / len(b)))
         for a, b in zip(low, high)
@@ -139,14 +165,14 @@ def _at_width(
     return sums[0], sums[1]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _responses(net: neft.Network, w: Any, v: jax.Array, Theta: jax.Array, key: jax.Array, index: jax.Array):
-    """z(0) at the test input and Πz stacked, c₁ and c₂ there, each (draws, O), of every draw."""
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _responses(net: neft.Network, order: int, w: Any, v: jax.Array, Theta: jax.Array, key: jax.Array, index: jax.Array):
+    """z(0) at the test input and Πz stacked, c₁ and c₂ (0 at order 1) there, each (draws, O), of every draw."""
     x, y = jnp.asarray(np.concatenate([X, XT])), jnp.asarray(Y)
     N = len(x)
 
     def one(i):
-        h: Any = drawn(net, net.init(jax.random.fold_in(key, i), dtype=x.dtype), x, A, 3, net.rates())
+        h: Any = drawn(net, net.init(jax.random.fold_in(key, i), dtype=x.dtype), x, A, order, net.rates())
         z = h.z.reshape(N, O)
         e = v[:A].T @ (z[:A] - y)
         # Axes b, its output, and pairs (eigenvector, output).
@@ -154,6 +180,8 @@ def _responses(net: neft.Network, w: Any, v: jax.Array, Theta: jax.Array, key: j
         D = jnp.einsum("bBaM,am->bBmM", D, v)
         Dmn = jnp.einsum("aMnN,am->mMnN", D, v)
         first = -jnp.einsum("bm,bBmM,mM->B", w.H1, D, e)
+        if order == 1:
+            return jnp.stack([z[A], w.initial @ z]), first, jnp.zeros_like(first)
         second = jnp.einsum("bmn,bBmM,mMnN,nN->B", w.HH, D, Dmn, e)
 
         def two(T, weight):
@@ -178,16 +206,17 @@ def _responses(net: neft.Network, w: Any, v: jax.Array, Theta: jax.Array, key: j
     return jax.lax.map(one, index, batch_size=256)
 
 
-def _fitted(theory: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]]) -> Measured:
+def _fitted(theory: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], widths: tuple[int, ...]) -> Measured:
     values, errors = (np.stack(column) for column in zip(*found))
-    powers = np.stack([np.array(WIDTHS, float) ** -k for k in range(3)], axis=1)
-    limit, stderr = np.empty_like(theory), np.empty_like(theory)
+    powers = np.stack([np.array(widths, float) ** -k for k in range(3)], axis=1)
+    limit, stderr, chi_squared = (np.empty_like(theory) for _ in range(3))
     for at in np.ndindex(theory.shape):
         e = errors[(slice(None), *at)]
         covariance = np.linalg.inv((powers / e[:, None]).T @ (powers / e[:, None]))
-        limit[at] = (covariance @ (powers / e[:, None]).T @ (values[(slice(None), *at)] / e))[0]
-        stderr[at] = np.sqrt(covariance[0, 0])
-    return Measured(theory, limit, stderr, values)
+        fit = covariance @ (powers / e[:, None]).T @ (values[(slice(None), *at)] / e)
+        limit[at], stderr[at] = fit[0], np.sqrt(covariance[0, 0])
+        chi_squared[at] = (((powers @ fit - values[(slice(None), *at)]) / e) ** 2).sum()
+    return Measured(theory, limit, stderr, values, errors, chi_squared)
 
 
 CASES = (
@@ -196,8 +225,10 @@ CASES = (
     Case("tanh", 2),
     Case("tanh", 1, Moment(0.8)),
     Case("tanh", 1, Moment(np.inf, 6, 0.25)),
-    Case("tanh", 2, Moment(np.inf, 6, 0.1), skip=0.8),
-    Case("gelu", 2, Moment(np.inf, 6, 0.1), skip=1.0),
+    # In two residual blocks a neuron keeps its past.
+    Case("tanh", 3, Moment(np.inf, 6, 0.1), skip=0.8),
+    Case("gelu", 3, Moment(np.inf, 6, 0.1), skip=1.0),
+    Case("tanh", 3, Moment(np.inf, 6, 0.1), skip=1.0, matrices=2),
 )
 
 
@@ -205,6 +236,8 @@ def run(trained: int = 8192, cheap: int = 65536) -> list[Ratio]:
     """Five standard errors over the largest distance (promised: at least 1), and how well effects are resolved."""
     ratios = []
     for case in CASES:
+        if case.skip is not None:
+            cheap = 0
         for name, found in zip(("mean", "covariance"), compare(case, trained, cheap, jax.random.key(5))):
             where = case.moment.steps or case.moment.time
             what = f"{name} of trained {case.activation}, {case.hidden} hidden, time or steps {where}"
@@ -214,23 +247,28 @@ def run(trained: int = 8192, cheap: int = 65536) -> list[Ratio]:
     return ratios
 
 
+_KEPT = ("by_width", "errors", "chi_squared")
+
+
 def keep(case: Case, trained: int, cheap: int, found: tuple[Measured, Measured], command: str) -> None:
     """Put what was measured into `tests/training/streams.json`, by what it was measured of."""
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
     steps, eta = case.moment.steps, case.moment.eta
-    kept[f"{case.activation}, skip {case.skip:g}, {steps} steps of {eta:g}"] = {
-        "network": case.net(WIDTHS[0]).to_dict(),
+    matrices = ("one matrix", "two matrices")[case.matrices - 1]
+    kept[f"{matrices}, {case.activation}, skip {case.skip:g}"] = {
+        "network": case.net(case.widths[0]).to_dict(),
         "x_train": X.tolist(),
         "y_train": Y.tolist(),
         "x_test": XT.tolist(),
         "steps": steps,
         "learning_rate": eta,
-        "widths": WIDTHS,
+        "widths": case.widths,
         "networks trained and followed": [trained, cheap],
         "seed": 5,
         "command": command,
-        "mean": [found[0].simulation.tolist(), found[0].stderr.tolist()],
-        "covariance": [found[1].simulation.tolist(), found[1].stderr.tolist()],
+    } | {
+        name: {field: getattr(one, field).tolist() for field in ("simulation", "stderr", *_KEPT)}
+        for name, one in zip(("mean", "covariance"), found)
     }
     FILE.write_text(json.dumps(kept, indent=1) + "\n")
 

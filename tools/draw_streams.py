@@ -1,14 +1,16 @@
 """Draws networks made of blocks for one or two inputs; keeps all tensors of their outputs, `tests/width/streams.json`.
 
     .venv/bin/python tools/draw_streams.py "two inputs, one matrix, gelu" …
+    .venv/bin/python tools/draw_streams.py --means "two inputs, one matrix, gelu" …
 
-Without names all are drawn; a network that is drawn replaces its entry. Nothing here knows a recursion. The weights W
-of the readout b + Ws(p) are averaged over by hand: with s the last features, a function of all other parameters p, and
-probes w, vectors of random signs with the variance of a row of W, every correlator of docs/theory/width, eqs. 13-18, is
-a product of derivatives of w·s and s·s in p, which are autodiff's. Means have control variates: numbers of a draw whose
-means are exactly 0, made of a twin of the network in which every sum over weights is drawn with its covariance of
-infinite width. A tensor is fitted as a + b/(n - p) + c/(n - p)² over several widths n, where p = 4 if there are norms,
-whose moments have poles there.
+Without names all are drawn; a network that is drawn replaces its entry. K₁ and Θ₁, the smallest part of what they are
+means of, have more draws of their own, which `--means` makes, with other seeds and without any other tensor. Nothing
+here knows a recursion. The weights W of the readout b + Ws(p) are averaged over by hand: with s the last features, a
+function of all other parameters p, and probes w, vectors of random signs with the variance of a row of W, every
+correlator of docs/theory/width, eqs. 13-18, is a product of derivatives of w·s and s·s in p, which are autodiff's.
+Means have control variates: numbers of a draw whose means are exactly 0, made of a twin of the network in which every
+sum over weights is drawn with its covariance of infinite width. A tensor is fitted as a + b/(n - p) + c/(n - p)² over
+several widths n, where p = 4 if there are norms, whose moments have poles there.
 """
 
 import functools
@@ -32,10 +34,12 @@ HYPER = [
     dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
     for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
 ]
-KERNELS, ALL = ("V", "D", "A", "F", "B", "K1", "Theta1"), ("P", "Q", "R", "S", "T", "U")
+ALL = ("P", "Q", "R", "S", "T", "U")
 PLAN = ((8, 80_000), (16, 60_000), (40, 30_000))
 FEWER = ((8, 40_000), (16, 30_000), (40, 15_000))
 NORMED = ((16, 80_000), (28, 60_000), (64, 30_000))
+MEANS = {8: 384_000, 16: 384_000, 28: 256_000, 40: 256_000, 64: 128_000}  # by width; 1280 divides them
+PROBES = 8
 
 
 def single(n, act, skip):
@@ -242,6 +246,26 @@ class Twin:
         return block.apply(params, z), twin * scale[:, None].astype(np.float32), K * np.outer(scale, scale)
 
 
+def means_alone(net, known, x, key):
+    """K and Θ of the outputs of one draw, and numbers whose means are 0."""
+    last, n, N = net.blocks[-1], net.fans()[-2], len(x)
+    params = net.init(key, dtype=jnp.float32)[:-1]
+    walk, below = Twin(known), Network(3, net.blocks[:-1])
+    walk.along(below.blocks, params, x, x, None)
+    s, back = jax.vjp(lambda p: below.apply(p, x), params)
+    # Every feature where there are few of them, else probes: both have the mean of W.
+    signs = jax.random.rademacher(jax.random.fold_in(key, 1), (PROBES, n), jnp.float32) / np.float32(np.sqrt(n))
+    heads = jnp.eye(n, dtype=s.dtype) if n <= 2 * PROBES else signs
+    each = jnp.einsum("hn,ab->habn", heads, jnp.eye(N, dtype=s.dtype))
+    grads = jax.vmap(jax.vmap(lambda one: back(one)[0]))(each)
+    parts = jax.tree.map(
+        lambda g, r: jnp.einsum("hap,hbp->ab", *[g.reshape(*g.shape[:2], -1)] * 2) * r, grads, net.rates()[:-1]
+    )
+    square = s @ s.T / n
+    Theta = last.lambda_b + last.lambda_W * square + last.C_W / len(heads) * sum(jax.tree.leaves(parts))
+    return last.C_b + last.C_W * square, Theta, jnp.stack(walk.zeros)
+
+
 def observed(net, known, x, key, second):
     """What one draw says of the outputs, with means that are tensors, and numbers whose means are 0."""
     last, n, N = net.blocks[-1], net.fans()[-2], len(x)
@@ -332,6 +356,19 @@ def group(name, key, x, n, draws):
     return jax.tree.map(lambda v: v.mean(0), jax.lax.map(one, jnp.arange(draws), batch_size=64))
 
 
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def group_of_means(name, key, x, n, draws):
+    """Means over draws of K and Θ beyond infinite width, of the zeros, and of products with zeros."""
+    net, known, centre = Network(3, NETWORKS[name][0](n)), *context(name)
+
+    def one(i):
+        *found, zeros = means_alone(net, known, x, jax.random.fold_in(key, i))
+        flat = jnp.concatenate([(value - at.astype(np.float32)).ravel() for value, at in zip(found, centre)])
+        return flat, zeros, zeros[:, None] * zeros[None], zeros[:, None] * flat[None]
+
+    return jax.tree.map(lambda v: v.mean(0), jax.lax.map(one, jnp.arange(draws), batch_size=64))
+
+
 @functools.lru_cache
 def context(name):
     """The twin at infinite width, and K and Θ of the outputs."""
@@ -342,13 +379,17 @@ def context(name):
         return Known(net, X[:N]), (np.asarray(K[-1]), np.asarray(Theta[-1]))
 
 
+def without_zeros(flat, zeros, squares, mixed):
+    """The means without what the zeros explain of them."""
+    mixed = mixed - zeros[:, None] * flat
+    return flat - zeros @ np.linalg.lstsq(squares, mixed, rcond=1e-6)[0]
+
+
 def tensors(parts, n, name):
     """The tensors at width n from the means."""
     _, N, second, _ = NETWORKS[name]
-    flat, products, zeros, squares, mixed = parts
-    mixed = mixed - zeros[:, None] * flat
-    weights = np.linalg.lstsq(squares, mixed, rcond=1e-6)[0]
-    better = flat - zeros @ weights
+    flat, products, *known = parts
+    better = without_zeros(flat, *known)
     found, at = {}, 0
     for one in ("K1", "Theta1", "F", "B", *(ALL if second else ())):
         size = N**2 if one in ("K1", "Theta1") else N**4
@@ -363,7 +404,7 @@ def tensors(parts, n, name):
 
 def drawn(name, seed, groups=20):
     """Tensors of infinite width and their errors by name."""
-    _, N, second, plan = NETWORKS[name]
+    _, N, _, plan = NETWORKS[name]
     values, errors = [], []
     for n, draws in plan:
         key = jax.random.fold_in(jax.random.key(seed), n)
@@ -374,33 +415,56 @@ def drawn(name, seed, groups=20):
         without = [tensors([np.delete(part, g, 0).mean(0) for part in found], n, name) for g in range(groups)]
         values.append(whole)
         errors.append({k: np.sqrt((groups - 1) * np.stack([one[k] for one in without]).var(0)) for k in whole})
+    return fitted(name, values, errors)
+
+
+def fitted(name, values, errors):
+    """The limits of tensors by name from those at the widths of the plan, and their errors."""
+    plan = NETWORKS[name][3]
     at = 1 / (np.array([n for n, _ in plan], float) - (4 if "norm" in name else 0))
     found = {}
-    for one in (*KERNELS, *(ALL if second else ())):
+    for one in values[0]:
         v, e = (np.stack([row[one] for row in many]) for many in (values, errors))
         e = np.maximum(e, 2e-5)
         design = at[:, None] ** np.arange(3) / e.reshape(len(plan), -1).T[:, :, None]
         covariance = np.linalg.inv(np.swapaxes(design, 1, 2) @ design)
-        fitted = np.einsum("ep,efp,fe->e", covariance[:, 0], design, (v / e).reshape(len(plan), -1))
-        found[one] = [fitted.reshape(v.shape[1:]).tolist(), np.sqrt(covariance[:, 0, 0]).reshape(v.shape[1:]).tolist()]
+        limit = np.einsum("ep,efp,fe->e", covariance[:, 0], design, (v / e).reshape(len(plan), -1))
+        found[one] = [limit.reshape(v.shape[1:]).tolist(), np.sqrt(covariance[:, 0, 0]).reshape(v.shape[1:]).tolist()]
     return found
 
 
+def drawn_means(name, seed, groups=20):
+    """K₁ and Θ₁ and their errors."""
+    _, N, _, plan = NETWORKS[name]
+    values, errors = [], []
+    for n, _ in plan:
+        key = jax.random.fold_in(jax.random.key(seed), n)
+        x = jnp.asarray(X[:N], jnp.float32)
+        found = [group_of_means(name, jax.random.fold_in(key, g), x, n, MEANS[n] // groups) for g in range(groups)]
+        found = [np.stack([np.asarray(one, float) for one in column]) for column in zip(*found)]
+        whole = n * without_zeros(*(part.mean(0) for part in found))
+        without = [n * without_zeros(*(np.delete(part, g, 0).mean(0) for part in found)) for g in range(groups)]
+        error = np.sqrt((groups - 1) * np.stack(without).var(0))
+        for many, one in ((values, whole), (errors, error)):
+            many.append(dict(zip(("K1", "Theta1"), one.reshape(2, N, N))))
+    return fitted(name, values, errors)
+
+
 def main(names):
-    """Draw these networks, or all."""
+    """Draw these networks, or all; or their means alone."""
+    means, names = "--means" in names, [name for name in names if name != "--means"]
     for name in names or NETWORKS:
         make, N, _, plan = NETWORKS[name]
-        start = time.process_time()
-        found = drawn(name, seed=1)
-        kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-        kept[name] = {
-            "network": Network(3, make(8)).to_dict(),
-            "x": X[:N].tolist(),
-            "widths and draws": plan,
-            "seed": 1,
-            "command": f"tools/draw_streams.py {name!r}",
-            "tensors": found,
+        start, seed = time.process_time(), 2 if means else 1
+        entry = {
+            "widths and draws": [(n, MEANS[n]) for n, _ in plan] if means else plan,
+            "seed": seed,
+            "command": f"tools/draw_streams.py {'--means ' if means else ''}{name!r}",
+            "tensors": drawn_means(name, seed) if means else drawn(name, seed),
         }
+        kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+        own = {"network": Network(3, make(8)).to_dict(), "x": X[:N].tolist()}
+        kept[name] = kept.get(name, {}) | own | ({"means": entry} if means else entry)
         print(name, f"{time.process_time() - start:.0f} s", flush=True)
         FILE.write_text(json.dumps(kept) + "\n")
 

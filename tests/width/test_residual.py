@@ -12,7 +12,7 @@ from scipy import integrate, special
 
 from neft import MLP, Dense, Network, Residual, RMSNorm
 from neft.gaussian import AccuracyWarning
-from neft.width import AbsentTensor, _through_blocks, statistics
+from neft.width import AbsentTensor, _functionals, _through_blocks, statistics
 from neft.width._functionals import squares
 
 X = np.array([1.0, -0.5, 0.8])
@@ -194,6 +194,23 @@ def test_what_streams_do_not_know_is_named():
 def test_terms_that_are_left_out_are_warned_of():
     with pytest.warns(AccuracyWarning, match="Hermite expansion of a residual stream"):
         statistics(Network(3, [Dense(8), *[one("hard_tanh", skip=1.0)] * 20, Dense(2)]), X)
+
+
+@pytest.mark.slow
+def test_what_very_deep_streams_of_relu_leave_out_is_estimated_from_above(monkeypatch):
+    # ρ is 1 - 1/2L, so that 4096 terms are few for many blocks; four times as many leave out next to nothing.
+    def of_depth(L):
+        block = Residual("relu", Dense(8, C_W=2 / L, lambda_W=2 / L, lambda_b=0.3 / L))
+        return statistics(Network(3, [Dense(8), *[block] * L, Dense(1)]), X)
+
+    of_depth(100)  # where a warning would be an error
+    with pytest.warns(AccuracyWarning, match="Hermite expansion of a residual stream") as caught:
+        found = of_depth(1024)
+    said = float(str(caught[0].message).split("estimated relative error ")[1].split(",")[0])
+    monkeypatch.setattr(_functionals, "_INVARIANT", 4 * 4096)
+    exact = of_depth(1024)
+    lost = max(abs(getattr(found, name)[-1] / getattr(exact, name)[-1] - 1) for name in "VDAFB")
+    assert 1e-9 < lost < said < 1e-4
 
 
 @pytest.mark.slow

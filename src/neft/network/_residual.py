@@ -110,11 +110,11 @@ class Residual(Block):
         if len(branch) == 3:
             first, between, last = branch
             if isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense):
-                return TwoMatrices(self.skip, first.tensors(), last.tensors(), first.width, norm)
+                return TwoMatrices(self.skip, Dense.tensors(first), Dense.tensors(last), first.width, norm)
         if norm is not None:
             return None
         if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
-            return OneMatrix(self.skip, branch[0].activation, branch[1].tensors())
+            return OneMatrix(self.skip, branch[0].activation, Dense.tensors(branch[1]))
         return self.chain()
 
     def chain(self) -> Chain | None:
@@ -138,7 +138,8 @@ class Residual(Block):
     def to_dict(self) -> dict[str, Any]:
         """The block as JSON can hold it."""
         skip = self.skip.to_dict() if isinstance(self.skip, Block) else self.skip
-        return {"type": "Residual", "branch": [block.to_dict() for block in self.branch], "skip": skip}
+        # Of their classes, because Equinox walks through a whole block to hand out one of its methods.
+        return {"type": "Residual", "branch": [type(block).to_dict(block) for block in self.branch], "skip": skip}
 
     def __repr__(self) -> str:
         skip = repr(self.skip) if isinstance(self.skip, Block) else f"{self.skip:g}"

@@ -53,7 +53,7 @@ def segments(blocks: Sequence[Block]) -> list[Segment]:
 def _sizeless(block: Block) -> Block:
     # Equal but for their widths, two blocks have the same program.
     if isinstance(block, Dense):
-        return block.replace(width=1)
+        return Dense.replace(block, width=1)
     if isinstance(block, Conv):
         return block.replace(channels=1)
     if isinstance(block, Attention):

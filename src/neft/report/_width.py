@@ -112,7 +112,10 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
     depth = len(found.widths) - 1
     rows, several, beyond = [], found.theory["K"].ndim > 1, found.next_order
     for name in found.theory:
-        for l in range(1, depth):
+        for l in range(depth):
+            # The first layer of networks of blocks is drawn too, that of a perceptron is averaged over by hand.
+            if l == 0 and not found.stderr[name][0].any():
+                continue
             # Of several inputs, the entry that fits worst.
             entry = np.unravel_index(np.argmax(np.abs(found.z[name][l])), found.z[name][l].shape)
             where = (" ".join(str(i + 1) for i in entry),) if several else ()
@@ -135,7 +138,8 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
         drawn = f"Drawn: {', '.join(simulated)}"
         notes = (
             f"{drawn}; from layer 3 on extrapolated in 1/width." if depth > 2 else f"{drawn}.",
-            f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact.",
+            f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact"
+            + (" in theory." if any(error[0].any() for error in found.stderr.values()) else "."),
         )
     networks = f"{found.draws} networks" + (f" at each of {len(simulated)} widths" if len(simulated) > 1 else "")
     hidden = sorted({n for drawn in found.simulated for n in drawn[1:-1]})

@@ -117,8 +117,9 @@ def _of_two_lines(act: Activation, K: Scalar, terms: int) -> Squares:
 def _unit_coefficients(terms: int) -> tuple[np.ndarray, ...]:
     # Of 1, z², sgn z and z|z| at K = 1; the last two by ⟨u' h_k⟩ = √(k+1) u_{k+1}.
     k = np.arange(terms, dtype=float)
-    constant, parabola = np.eye(terms)[0], np.eye(terms)[0] + np.sqrt(2) * np.eye(terms)[2]
-    sign = np.zeros(terms)
+    constant, parabola, sign = np.zeros((3, terms))
+    constant[0] = parabola[0] = 1.0
+    parabola[2] = np.sqrt(2)
     sign[1] = np.sqrt(2 / np.pi)
     for j in range(3, terms, 2):
         sign[j] = -sign[j - 2] * (j - 2) / np.sqrt((j - 1) * j)

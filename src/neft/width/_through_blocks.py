@@ -225,7 +225,7 @@ def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _St
         means = means_of(mean)
         K, Theta = stepped(blocks, Stage.itself(layer.K, layer.Theta), lambda *_: means)
         new, y, more = next_stream(layer, y, skip, linear, mean, squares(act, layer.K, terms), K, Theta)
-        lost = jnp.maximum(lost, more)
+        lost = lost + more  # what a block lost stays lost, and of many small branches each adds a little
     return _State(_whole(new), None if apart is None else Apart(0 * layer.K, 0 * layer.K), y, lost)
 
 
@@ -331,12 +331,13 @@ def refuse_several(net: Network) -> None:
 def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
     """The tensors that are known, and why others are not, where that is not for a kink alone."""
     acts, known = net.activations, known_of(net)
-    names = [name for name in Tensors._fields if all(name in present(act) for act in acts)]
+    exist = [present(act) for act in acts]
+    names = [name for name in Tensors._fields if all(name in some for some in exist)]
+    kinked = any(existence(act) != "all" for act in acts)
     for block, one in zip(net.blocks, known):
         if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
             what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
             return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        kinked = any(existence(act) != "all" for act in acts)
         if kinked and (chain := block.chain()) is not None and chain.steps[0].activation is not None:
             lacks = (*LACKS, "K1", "Theta1") if several else LACKS
             reason = f"it has no recursion through kinks in a stream with {block!r} yet"
