@@ -79,7 +79,7 @@ def test_draws_have_the_cumulants_of_the_tensors(train, groups):
     # ⟨zz⟩, ⟨zzzz⟩, where K₁ joins V, ⟨zzΔH⟩, ⟨ΔHΔH⟩ and ⟨dH z⟩, all less what infinite width gives for the same draws.
     change = lambda d, power: power(flat(d.z)) - power(flat(d.infinite))  # noqa: E731
     two = lambda z: np.einsum("sa,sb->sab", z, z)  # noqa: E731
-    assert_equal_within_errors(*mirrored(own, 3000, lambda d: change(d, two)), K1)
+    assert_equal_within_errors(*mirrored(own, 40_000, lambda d: change(d, two)), K1)
     four = lambda z: np.einsum("sa,sb,sc,sd->sabcd", z[:, -2:], z[:, -2:], z[:, 1:4], z)  # noqa: E731
     V = composite(np.stack([t["V"], t["V"].transpose(0, 2, 1, 3), t["V"].transpose(0, 2, 3, 1)]))(O)
     V = V[:size, :size, :size, :size]
