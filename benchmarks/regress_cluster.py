@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from measure import Ratio
 
 from neft import MLP, training
 
@@ -56,41 +57,41 @@ def worked(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="One worker and two.")
-    parser.add_argument("--points", type=int, default=40_960)
-    parser.add_argument("--memory", default="16GB")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+def run(points: int = 40_960, memory: str = "16GB", rounds: int = 3) -> list[Ratio]:
+    """Seconds of the clock of two workers beside those of one, in turns; what each took is printed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the workers end too
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(options.points, 256)).astype(np.float32)
+    x = rng.normal(size=(points, 256)).astype(np.float32)
     y = np.sin(x[:, :4])
     net = MLP((256, 512, 512, 4), "relu", C_W=2.0)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         clusters = {count: stack.enter_context(cluster(count, Path(name))) for count in (1, 2)}
         seconds: dict[int, list[float]] = {1: [], 2: []}
-        for i in range(options.rounds + 1):
+        for i in range(rounds + 1):
             for count, (address, processes) in clusters.items():
                 every = [os.getpid(), *processes]
                 start, before = time.monotonic(), [worked(one) for one in every]
-                fit = training.regress(net, x, y, ridge=0.5, memory=options.memory, scheduler=address)
+                fit = training.regress(net, x, y, ridge=0.5, memory=memory, scheduler=address)
                 seconds[count].append(time.monotonic() - start)
                 busy = [f"{worked(one) - was:.1f}" for one, was in zip(every, before)]
                 print(
                     f"round {i}, {count} worker{'s'[: count - 1]}: {seconds[count][-1]:.2f} s, {fit.way}, "
                     f"{fit.cost['products']:.0f} products, residual {fit.residual:.1e}; CPU seconds of client, "
                     f"scheduler and workers {', '.join(busy)}",
+                    file=sys.stderr,
                     flush=True,
                 )
     # The first round compiles.
-    one, two = (np.median(seconds[count][1:]) for count in (1, 2))
-    turns = ", ".join(f"{a / b:.2f}" for a, b in zip(seconds[1][1:], seconds[2][1:]))
-    print(f"{options.points} points: one worker {one:.2f} s, two {two:.2f} s, medians of {options.rounds}")
-    print(f"two workers are {one / two:.2f} times as fast as one (1.7 promised); in turns {turns}")
+    one, two = (np.array(seconds[count][1:]) for count in (1, 2))
+    return [Ratio.of(f"kernel regression on {points} points: two workers", "one worker", 1.7, two, one)]
 
 
 if __name__ == "__main__":
     if not _ONE.items() <= os.environ.items():  # libraries read them when they start
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | _ONE)
-    main()
+    parser = argparse.ArgumentParser(description="One worker and two.")
+    parser.add_argument("--points", type=int, default=40_960)
+    parser.add_argument("--memory", default="16GB")
+    parser.add_argument("--rounds", type=int, default=3)
+    for row in run(**vars(parser.parse_args())):
+        print(f"{row.what} | {row.peer} | {row.ours} | {row.theirs} | {row} | {row.holds}", flush=True)
