@@ -94,8 +94,6 @@ def test_an_expression_is_an_activation_like_others_and_a_file_holds_it():
     again = MLP.from_dict(net.to_dict())
     assert again == net and hash(again.activation) == hash(activation("tanh(z)"))
     x = np.array([0.3, 0.7])
-    found, known = (width.statistics(one, x, only=("K", "V")) for one in (net, net.replace(activation="tanh")))
-    np.testing.assert_allclose(found.V, known.V, rtol=1e-8)
     # A name before a bracket is not the function itself: its factor goes into the weights that follow.
     double, plain = (
         MLP(widths=(2, 8, 8, 1), activation=name, C_W=C_W)

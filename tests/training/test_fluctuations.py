@@ -67,7 +67,10 @@ def assert_equal_within_errors(found, error, theory):
     assert np.abs(theory / noise).max() > 10
 
 
-@pytest.mark.parametrize("train, groups", [(N, None), (1, None), (1, [np.array([1]), np.array([2])])])
+@pytest.mark.parametrize(
+    "train, groups",
+    [*(pytest.param(n, None, marks=pytest.mark.slow) for n in (N, 1)), (1, [np.array([1]), np.array([2])])],
+)
 def test_draws_have_the_cumulants_of_the_tensors(train, groups):
     t, X = tensors(), correlators(tensors())
     own = law(t, WIDE, train, O, groups)
@@ -123,6 +126,7 @@ def test_the_square_loss_is_that_of_the_prediction():
         assert np.abs(WIDE * exact / error).max() > 10
 
 
+@pytest.mark.slow
 def test_the_cross_entropy_needs_differences_of_logits_alone():
     plan = schedule(None, 3, 0.2, 0.5, False, 1, N)
     own, index, y = law(tensors(), 400.0, N, O), np.arange(2), np.eye(2)

@@ -128,6 +128,7 @@ def test_workers_of_this_machine_count_as_its_memory(monkeypatch):
     assert len(spread.places) == 15 and len(many.places) == 55  # 5·6/2 of 2048, 10·11/2 of 4096
 
 
+@pytest.mark.slow
 def test_workers_make_the_preconditioner_that_one_process_makes(monkeypatch):
     monkeypatch.setattr(_spread, "UNIT", 32)
     monkeypatch.setattr(_spread, "_MANY", 16)

@@ -364,7 +364,9 @@ def with_optax(optim, params):
     return [np.asarray(leaf) for leaf in leaves], gradients, [np.asarray(leaf) for leaf in jax.tree.leaves(after)]
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", pytest.param("adam", marks=pytest.mark.slow), "adamw"])
+@pytest.mark.parametrize(
+    "optimizer", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("momentum", "adam")), "adamw"]
+)
 def test_programs_and_models_have_the_optimizer_of_the_settings(optimizer):
     found = advise("tanh", depth=3, width=5, inputs=4, outputs=2)
     chosen = found.settings(optimizer)
@@ -375,6 +377,7 @@ def test_programs_and_models_have_the_optimizer_of_the_settings(optimizer):
     check_steps(chosen, *with_optax(optim, eqx.filter(new, eqx.is_inexact_array)))
 
 
+@pytest.mark.slow
 def test_weights_are_drawn_anew_with_the_advised_variances():
     found = advise("gelu", depth=3, width=200, inputs=300, outputs=100)
     new, _ = found.apply(eqx.nn.MLP(300, 100, 200, 2, key=jax.random.key(3)), key=jax.random.key(4))

@@ -59,6 +59,7 @@ def test_a_block_whose_branch_is_still_scales_what_was_there():
         assert abs(value[1]) > 1e-3 or name == "D"
 
 
+@pytest.mark.slow
 def test_the_vertex_of_a_linear_stream_is_that_of_wicks_theorem():
     # Given z the branch is W²W¹z: its variance C₁C₂|z|²/n fluctuates by 2/n_a, and |z|²/n by 2/n.
     n, inner, skip, c, K = 8, 16, 0.8, 1.3 * 0.9, 1.2 * float(X @ X) / 3
