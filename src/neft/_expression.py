@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax, nn
 
@@ -158,7 +159,7 @@ class _Parser:
         token = self.next
         if token.kind == "number" and math.isfinite(value := float(token.text)):
             self._at += 1
-            return _number(value)
+            return _Number(value)
         if token.kind == "name":
             self._at += 1
             return self._named(token, depth)
@@ -174,7 +175,7 @@ class _Parser:
         if token.text == "z":
             return lambda z: z
         if token.text in _CONSTANTS:
-            return _number(_CONSTANTS[token.text])
+            return _Number(_CONSTANTS[token.text])
         if token.text not in _FUNCTIONS:
             known = (*_FUNCTIONS, *_CONSTANTS)
             raise ValueError(
@@ -204,18 +205,12 @@ class _Number(NamedTuple):
         return jnp.asarray(self.value, z.dtype)
 
 
-def _number(value: float) -> Function:
-    return _Number(value)
-
-
 def _both(operation: Callable[[Any, Any], Any], one: Function, two: Function) -> Function:
     return lambda z: operation(one(z), two(z))
 
 
 def _constant(function: Function) -> float | None:
     # What an expression without z comes to; one with z is not the same at two places.
-    import jax
-
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         one, two = (float(function(jnp.asarray(z))) for z in (0.3, 1.7))
     return one if one == two and math.isfinite(one) else None
