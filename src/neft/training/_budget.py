@@ -33,6 +33,12 @@ _MARGIN = 0.03
 _START = 1.5
 """Seconds until programs are compiled and speeds measured."""
 
+_THIN = 2.5
+"""Seconds more to compile what a preconditioner is made of: the diagonal and columns have shapes of their own."""
+
+_STRIP = 20
+"""Bytes of memory for an entry of a preconditioner when it is applied: read, written in float64, and read again."""
+
 _RANKS = (256, 512, 1024, 2048, 4096, 8192)
 """Ranks of the preconditioner that are considered."""
 
@@ -161,10 +167,9 @@ def conjugate(
 ) -> Plan:
     """Conjugate gradients with a preconditioner of this rank, in so many iterations."""
     entries = count * (count + 1) / 2
-    each = entries * (8 * rates.byte if keeps else rates.entry64) + 4 * count * rank * (
-        outputs * rates.flop + rates.byte
-    )
-    seconds = _START + _columns(count, rank, rates) + iterations * each
+    each = entries * (8 * rates.byte if keeps else rates.entry64)
+    each += 2 * count * rank * (2 * outputs * rates.flop + _STRIP * rates.byte)
+    seconds = _START + _THIN + _columns(count, rank, rates) + iterations * each
     seconds += entries * rates.entry64 if keeps else 0
     needed = around(count, outputs) + 4 * count * rank + 16 * rank**2 + 16 * count * BLOCK
     needed += 2 * panel_bytes(count) if keeps else 0
@@ -219,8 +224,9 @@ def on_cluster(
 
 
 def _columns(count: int, rank: int, rates: Rates) -> float:
-    # Columns and their Gram matrix, N k² operations each, in float64, which takes twice as long.
-    return 4 * count * rank**2 * rates.flop + count * rank * rates.entry64
+    # Columns and their Gram matrix, N k² operations each, in float64, which takes twice as long. Pivots are among the
+    # points, and the kernel does lines with a pair of equal inputs again.
+    return 4 * count * rank**2 * rates.flop + 2 * count * rank * rates.entry64
 
 
 def fitting(found: list[Plan], count: int, memory: Any) -> Plan:

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from .._progress import track
 from ..network import Network
-from ._tiles import Tiles, Which, cuts, in_threads
+from ._tiles import Tiles, Which, at_once, cuts, in_threads
 
 if TYPE_CHECKING:
     from ._kept import Part
@@ -29,15 +29,23 @@ class LowRank:
         self.core = scipy.linalg.cho_factor(core, lower=True, overwrite_a=True)
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
-        """By Woodbury's formula, δ⁻¹ - δ⁻¹F(1 + Fᵀδ⁻¹F)⁻¹Fᵀδ⁻¹, in float64 a block of rows at a time."""
-        small = np.zeros((self.F.shape[1], right.shape[1]))
-        for rows in cuts(len(self.F)):
-            small += self.F[rows].astype(np.float64).T @ (right[rows] / self.delta)
+        """By Woodbury's formula, δ⁻¹ - δ⁻¹F(1 + Fᵀδ⁻¹F)⁻¹Fᵀδ⁻¹, in float64 a few rows at a time."""
+        small, out = np.zeros((self.F.shape[1], right.shape[1])), np.empty_like(right)
+        for rows, F in self._strips(small.size):
+            small += F.T @ (right[rows] / self.delta)
         small = scipy.linalg.cho_solve(self.core, small)
-        out = np.empty_like(right)
-        for rows in cuts(len(self.F)):
-            out[rows] = (right[rows] - self.F[rows].astype(np.float64) @ small) / self.delta
+        for rows, F in self._strips(small.size):
+            out[rows] = (right[rows] - F @ small) / self.delta
         return out
+
+    def _strips(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
+        # One place for all of them in float64: fresh memory for each would take longer than the product.
+        many = at_once(size)
+        place = np.empty((many, self.F.shape[1]))
+        for rows in cuts(len(self.F), many):
+            strip = place[: rows.stop - rows.start]
+            np.copyto(strip, self.F[rows])
+            yield rows, strip
 
 
 def gram(rows: np.ndarray, delta: float) -> np.ndarray:

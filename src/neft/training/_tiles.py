@@ -124,6 +124,11 @@ class Checkpoint(Protocol):
         ...
 
 
+def at_once(size: int) -> int:
+    """Rows of a strip whose product with so many numbers BLAS does as it is, without threads of its own."""
+    return max(1, min(64, _AT_ONCE // max(1, size)))
+
+
 def products(entries: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A tile times `right`, and its transpose times `left`.
 
@@ -131,7 +136,7 @@ def products(entries: np.ndarray, right: np.ndarray, left: np.ndarray) -> tuple[
     makes copies, and in threads that share tiles its own would wait for each other.
     """
     own, mirrored = np.empty((len(entries), right.shape[1])), np.zeros((entries.shape[1], left.shape[1]))
-    many = max(1, min(64, _AT_ONCE // max(1, right.size)))
+    many = at_once(right.size)
     for start in range(0, len(entries), many):
         strip = slice(start, start + many)
         np.matmul(entries[strip], right, out=own[strip])
