@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -251,10 +252,28 @@ def test_an_input_that_is_there_twice_counts_once_without_a_ridge():
     training.regress(NET, twice, np.concatenate([Y, Y[:1], Y[:1]]), ridge=0.1)
 
 
+SMOOTH = MLP(widths=(1, 16, 1), activation="gelu", C_b=0.1)
+
+
+@pytest.mark.slow
+def test_what_a_refused_ridge_held_is_gone_when_the_next_one_begins(monkeypatch):
+    held, real, x = [], _solver.factor, np.linspace(-1, 1, 200)[:, None]
+    monkeypatch.setattr(_budget, "_RANKS", ())
+
+    def seen(tiles, panels, *rest):
+        alive = [one for one in held if one() is not None]
+        assert not alive
+        held.append(weakref.ref(panels))
+        return real(tiles, panels, *rest)
+
+    monkeypatch.setattr(_solver, "factor", seen)
+    fit = training.regress(SMOOTH, x, np.sin(3 * x), ridge=[0.0, 0.1])
+    assert len(held) == 2 and fit.ridge == 0.1 and np.isinf(fit.leave_one_out[0])
+
+
 @pytest.mark.slow
 def test_what_single_precision_cannot_bear_is_said_with_a_ridge_that_it_can():
-    net = MLP(widths=(1, 16, 1), activation="gelu", C_b=0.1)
-    x = np.linspace(-1, 1, 200)[:, None]
+    net, x = SMOOTH, np.linspace(-1, 1, 200)[:, None]
     with pytest.raises(ValueError, match="float32") as caught:
         training.regress(net, x, np.sin(3 * x))
     message = str(caught.value)

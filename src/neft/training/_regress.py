@@ -355,12 +355,13 @@ class _Job:
             try:
                 found.append(self._one(tiles._replace(ridge=ridge), kept, part, last=ridges.size == 1))
             except IllConditioned as error:
-                refused = error
+                # Its words alone: the error itself would keep the frames it came through, and their panels, alive.
+                refused = str(error)
                 if part is not None:
                     part.drop()
                 found.append(_Found(np.empty((0, 0)), np.inf, 0, LeftOut(np.inf, np.inf)))
         if refused is not None and all(np.isinf(one.residual) for one in found):
-            raise ValueError(str(refused))
+            raise ValueError(refused)
         return found
 
     def _one(self, tiles: Tiles, kept: Kept | None, part: Part | None, *, last: bool) -> _Found:
