@@ -5,7 +5,8 @@
 
 keep their numbers in `src/neft/plot/classifiers.json`, which `neft.plot.classifiers` draws. Two classes of the bundled
 subset of Fashion-MNIST, 30 training and all 200 test images; one hidden layer of tanh, cross-entropy, batches and
-momentum. `theory` keeps what it has of each block of test images in the folder and goes on from there.
+momentum, a short training and a long one. `theory` keeps what it has of each block of test images in the folder and
+goes on from there.
 
 All that is kept of a width is by how much it changes what infinite width gives.
 
@@ -18,8 +19,7 @@ the inputs' products give them, and move by those products.
 
 Theory: n → ∞ of n times the change (docs/theory/training, eq. 62), in two parts. Fluctuations of kernels that stay as
 they are need many draws, mirrored, and little time for each. How kernels move is linear in dH and ddH at that order,
-and few draws of the initial outputs are enough. Beside it, draws at the widths themselves, as `training.sample` makes
-them.
+and few draws of the initial outputs are enough.
 
 The cross-entropy of two classes sees two outputs by their difference alone. (z₁ - z₂)/√2 has the last weights
 (w₁ - w₂)/√2, which are drawn and trained as those of a single output are, so theory takes one output z with the loss
@@ -57,16 +57,20 @@ FILE = Path(__file__).parents[1] / "src" / "neft" / "plot" / "classifiers.json"
 CLASSES, TRAIN, TEST = (0, 3), 30, 200
 PREPROCESS = "per-image"
 HYPER = {"C_b": 0.0, "C_W": 1.0, "lambda_b": 1.0, "lambda_W": 1.0}
-TRAINING = {"steps": 20, "learning_rate": 0.01, "momentum": 0.8, "batch": 10}
-# Widths that are simulated with how many networks, and those that draws are made at.
-WIDTHS = {32: 16384, 64: 16384, 128: 16384, 256: 16384, 512: 8192, 1024: 8192}
-EXPANDED = (64, 256)
+TRAININGS = {
+    "short": {"steps": 20, "learning_rate": 0.01, "momentum": 0.8, "batch": 10},
+    "long": {"steps": 40, "learning_rate": 0.03, "momentum": 0.8, "batch": 10},
+}
+# Widths that are simulated, and with how many networks.
+WIDTHS = {32: 16384, 64: 16384, 128: 8192, 256: 8192, 512: 4096, 1024: 2048}
 WIDEST = 1e6
-# Draws whose kernels fluctuate, whose kernels move, and at each of those widths.
-DRAWS = (768, 128, 32)
+# Draws whose kernels fluctuate, and whose kernels move.
+DRAWS = (1024, 192)
 SMOOTH = 0.5
+PARTS = ("steps", "learning_rate", "momentum", "batch")
 SEED, BLOCK, RTOL = 31, 20, 3e-4
-OBSERVED = ("accuracy", "confidence", "overconfidence", "nll", "unsmoothed accuracy")
+KINDS = ("fluctuating", "moving")
+OBSERVED = ("accuracy", "confidence", "overconfidence", "nll")
 
 
 @functools.cache
@@ -94,17 +98,22 @@ def kernels():
 
 
 def answers(d, which=slice(None)):
-    """What is observed of each draw's differences of logits (draws, tests), (draws, 5), as `training.assess` has it."""
+    """What is observed of each draw's differences of logits (draws, tests), as `training.assess` has it: (draws, 4)."""
     towards = d * (2.0 * images()[3][which] - 1.0)
     t = towards / SMOOTH
     right = scipy.special.ndtr(t) + t * np.exp(-(t**2) / 2) / np.sqrt(8 * np.pi)
     # e^|d|/(1 + e^|d|) is ½ + ½ sgn(d) tanh(d/2).
     sure = 0.5 + np.tanh(towards / 2) * (right - 0.5)
-    seen = (right, sure, sure - right, np.logaddexp(0.0, -towards), towards > 0)
+    seen = (right, sure, sure - right, np.logaddexp(0.0, -towards))
     return np.stack([part.mean(-1) for part in seen], axis=-1)
 
 
-def simulated(n, index):
+def right_answers(d):
+    """The share of right answers of each draw as it is, (draws,)."""
+    return (d * (2.0 * images()[3] - 1.0) > 0).mean(-1)
+
+
+def simulated(name, n, index):
     """For networks of an index: differences of test logits (networks, tests), trained and at infinite width."""
     x, y, at, _ = images()
     every, N = np.concatenate([x, at]), TRAIN
@@ -125,14 +134,14 @@ def simulated(n, index):
         "target": np.eye(2)[y],
     }
     given = {name: jnp.asarray(value, jnp.float32) for name, value in given.items()}
-    d = _simulated(n, jnp.asarray(index), given)
+    d = _simulated(name, n, jnp.asarray(index), given)
     return [np.asarray(one, float) for one in d]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _simulated(n, index, given):
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _simulated(name, n, index, given):
     C_b, C_W, l_b, l_W = HYPER.values()
-    N, T, eta, beta, b = TRAIN, *(TRAINING[name] for name in ("steps", "learning_rate", "momentum", "batch"))
+    N, T, eta, beta, b = TRAIN, *(TRAININGS[name][part] for part in PARTS)
     rates, L, L_inv, r, c, Theta = (given[name] for name in ("rates", "L", "L_inv", "r", "c", "Theta"))
 
     def descended(start, slope, orders):
@@ -184,9 +193,9 @@ def logistic(z, y):
     return jax.nn.softplus(-np.sqrt(2) * y * z).sum()
 
 
-def plan():
-    """The schedule of training."""
-    steps, rate, beta, batch = (TRAINING[name] for name in ("steps", "learning_rate", "momentum", "batch"))
+def plan(name):
+    """The schedule of a training."""
+    steps, rate, beta, batch = (TRAININGS[name][part] for part in PARTS)
     return schedule(None, steps, rate, beta, False, batch, TRAIN)
 
 
@@ -195,38 +204,46 @@ def targets():
     return 2.0 * images()[1][:, None] - 1.0
 
 
-def at_infinity(index):
+def at_infinity(name, index):
     """Outputs of infinite width before training (draws, 230, 1), differences of test logits after it, and batches."""
     K, Theta = kernels()
     l, v = np.linalg.eigh(K)
     root = v * np.sqrt(np.maximum(l, 0.0))
     z = np.stack([root @ np.random.default_rng([SEED, i]).standard_normal((len(K), 1)) for i in index])
-    options = {"steps": TRAINING["steps"], "count": TRAIN, "batch": TRAINING["batch"]}
+    training = TRAININGS[name]
+    options = {"steps": training["steps"], "count": TRAIN, "batch": training["batch"]}
     batches = np.asarray(draw_batches(jax.random.key(SEED), np.asarray(index), **options))
-    c = moved(logistic, Theta[:TRAIN, :TRAIN], z[:, :TRAIN], targets(), plan(), batches)[:, 0]
+    c = moved(logistic, Theta[:TRAIN, :TRAIN], z[:, :TRAIN], targets(), plan(name), batches)[:, 0]
     return z, np.sqrt(2) * (z[:, TRAIN:] - Theta[TRAIN:, :TRAIN] @ c)[..., 0], batches
 
 
-@jax.jit
-def _frozen(z, H, batches):
+@functools.partial(jax.jit, static_argnums=0)
+def _frozen(name, z, H, batches):
     """Outputs of many draws whose kernels stay as they are."""
-    parts = plan()
+    parts = plan(name)
 
     def one(z, H, batches):
-        moments = jnp.array([TRAINING["steps"]])
+        moments = jnp.array([TRAININGS[name]["steps"]])
         options = (moments, parts.learning_rate, batches, parts.momentum.parts)
         return descend(Hierarchy(z, H), jnp.asarray(targets()), *options, loss=logistic, outputs=1).z[0]
 
     return jax.vmap(one)(z, H, batches)
 
 
-def theory(begin, draws=DRAWS, widths=EXPANDED, chunk=32):
-    """Of a block of test images from `begin` on, of each draw: n times what fluctuations change in what is observed,
-    and what moving kernels do; what the widths change in mirrored draws (widths, draws, 5), and which of them got to
-    the end; and CPU seconds of tensors, law and draws.
+def theory(begin):
+    """Of a block of test images from `begin` on, by training and kind, for each draw: n times what fluctuations change
+    in what is observed, and what moving kernels do, (draws, 4); and CPU seconds of tensors, law and draws.
     """
     clocks = [time.process_time()]
     base, size = _law(begin, clocks)
+    found = {}
+    for name in TRAININGS:
+        found |= {f"{name} {kind}": values for kind, values in _drawn(name, base, begin, size).items()}
+    clocks.append(time.process_time())
+    return found | {"seconds": np.diff(clocks)}
+
+
+def _drawn(name, base, begin, size, draws=DRAWS, chunk=32):
     which = slice(begin, begin + size)
     where = np.concatenate([np.arange(TRAIN), TRAIN + begin + np.arange(size)])
     own, key = at_width(base, WIDEST), jax.random.fold_in(jax.random.key(SEED), begin)
@@ -234,37 +251,26 @@ def theory(begin, draws=DRAWS, widths=EXPANDED, chunk=32):
     def seen(z):
         return answers(np.sqrt(2) * z[:, TRAIN:], which)
 
-    found: dict[str, list] = {"fluctuating": [], "moving": [], "at widths": [], "good": []}
+    found: dict[str, list] = {kind: [] for kind in KINDS}
     for first in range(0, max(draws), chunk):
         index = np.arange(first, min(first + chunk, max(draws)))
-        z, wide, batches = at_infinity(index)
+        z, wide, batches = at_infinity(name, index)
         z, still = z[:, where], answers(wide[:, which], which)
 
-        def after(law_, few, sign):
-            one = draw(law_, key, index[few], sign=sign, infinite=z[few])  # noqa: B023
-            return trained(law_, one, targets(), plan(), logistic, batches[few])  # noqa: B023
-
-        many, fewer, fewest = (np.flatnonzero(index < count) for count in draws)
+        many, few = (np.flatnonzero(index < count) for count in draws)
         if len(many):
             values = []
             for sign in (1.0, -1.0):
                 one = draw(own, key, index[many], sign=sign, infinite=z[many], moving=False)
                 with jax.enable_x64(True):
-                    values.append(seen(np.asarray(_frozen(one.z[..., 0], one.H, batches[many]))))
+                    values.append(seen(np.asarray(_frozen(name, one.z[..., 0], one.H, batches[many]))))
             found["fluctuating"].append(WIDEST * (sum(values) / 2 - still[many]))
-        if len(fewer):
-            one = draw(own, key, index[fewer], infinite=z[fewer])
-            one = one._replace(z=z[fewer], H=np.broadcast_to(own.Theta, one.H.shape))
-            moving, _ = trained(own, one, targets(), plan(), logistic, batches[fewer])
-            found["moving"].append(WIDEST * (seen(moving[:, 0, :, 0]) - still[fewer]))
-        if len(fewest):
-            pairs = [[after(at_width(base, n), fewest, sign) for sign in (1.0, -1.0)] for n in widths]
-            found["at widths"].append([sum(seen(z[:, 0, :, 0]) for z, _ in pair) / 2 - still[fewest] for pair in pairs])
-            found["good"].append([pair[0][1] & pair[1][1] for pair in pairs])
-    clocks.append(time.process_time())
-    draws_at = {"fluctuating": 0, "moving": 0, "at widths": 1, "good": 1}
-    joined = {name: np.concatenate(parts, axis=draws_at[name]) for name, parts in found.items() if parts}
-    return joined | {"seconds": np.diff(clocks)}
+        if len(few):
+            one = draw(own, key, index[few], infinite=z[few])
+            one = one._replace(z=z[few], H=np.broadcast_to(own.Theta, one.H.shape))
+            moving, _ = trained(own, one, targets(), plan(name), logistic, batches[few])
+            found["moving"].append(WIDEST * (seen(moving[:, 0, :, 0]) - still[few]))
+    return {kind: np.concatenate(parts) for kind, parts in found.items()}
 
 
 def _law(begin, clocks):
@@ -279,20 +285,19 @@ def _law(begin, clocks):
     return base, size
 
 
-def keep(**entries: Any) -> None:
-    """Put what was found into the file."""
+def keep(name, **entries: Any) -> None:
+    """Put what was found of a training into the file."""
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-    about = {
-        "observed": OBSERVED,
+    kept |= {
         "classes": CLASSES,
         "images": [TRAIN, TEST],
         "preprocess": PREPROCESS,
         "network": {"activation": "tanh", "hidden layers": 1} | HYPER,
-        "training": TRAINING,
         "smoothed over": SMOOTH,
         "seed": SEED,
     }
-    FILE.write_text(json.dumps(kept | about | entries, indent=1, ensure_ascii=False) + "\n")
+    kept[name] = kept.get(name, {}) | {"observed": OBSERVED, "training": TRAININGS[name]} | entries
+    FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
 
 
 def mean(values):
@@ -305,67 +310,66 @@ def shown(name, found):
     print(name, *(f"{value:+.4f}±{error:.4f}" for value, error in zip(*found)), flush=True)
 
 
-def simulate(block=64):
+def simulate(name, block=64):
     """Keep what each width changes in trained networks."""
-    begin, changes = time.process_time(), {}
+    begin, changes, unsmoothed = time.process_time(), {}, {}
     for n, count in WIDTHS.items():
-        parts = [simulated(n, np.arange(first, first + block)) for first in range(0, count, block)]
+        parts = [simulated(name, n, np.arange(first, first + block)) for first in range(0, count, block)]
         changes[str(n)] = mean(np.concatenate([answers(narrow) - answers(wide) for narrow, wide in parts]))
-        shown(f"{n:5d} {time.process_time() - begin:.0f} s, n times", n * np.array(changes[str(n)]))
+        unsmoothed[str(n)] = mean(np.concatenate([right_answers(z) - right_answers(wide) for z, wide in parts]))
+        shown(f"{name} {n:5d} {time.process_time() - begin:.0f} s, n times", n * np.array(changes[str(n)]))
     keep(
+        name,
         simulation={
             "command": "python tools/classify_widths.py simulate",
             "networks": {str(n): count for n, count in WIDTHS.items()},
             "changes": changes,
+            "accuracy without smoothing": unsmoothed,
             "cpu_seconds": round(time.process_time() - begin),
-        }
+        },
     )
 
 
 def predict(folder):
-    """Keep what theory says of order 1/n, and draws at some widths; blocks that the folder has are not made again."""
-    parts = []
+    """Keep what theory says of order 1/n; blocks that the folder has are not made again."""
+    blocks = []
     for begin in range(0, TEST, BLOCK):
         path = Path(folder) / f"{begin}.npz"
         if not path.exists():
             found = theory(begin)
             with path.with_suffix(".new").open("wb") as file:
-                np.savez(file, **found)
+                np.savez(file, **found)  # type: ignore[arg-type]
             path.with_suffix(".new").rename(path)
-        parts.append(np.load(path))
-        print(begin, *(f"{s:.0f}" for s in parts[-1]["seconds"]), "CPU s of tensors, law, draws", flush=True)
-        for name in ("fluctuating", "moving"):
-            shown(f"  {name}", mean(parts[-1][name]))
+        blocks.append(np.load(path))
+        print(begin, *(f"{s:.0f}" for s in blocks[-1]["seconds"]), "CPU s of tensors, law, draws", flush=True)
+    seconds = np.sum([block["seconds"] for block in blocks], axis=0).round().tolist()
+    for name in TRAININGS:
+        keep(
+            name,
+            theory=joined(name, blocks) | {"cpu_seconds": dict(zip(("tensors", "law", "both trainings"), seconds))},
+        )
+        first = range(0, 8192, 512)
+        keep(name, infinite=mean(np.concatenate([answers(at_infinity(name, np.arange(k, k + 512))[1]) for k in first])))
+
+
+def joined(name, blocks):
+    """What theory says of a training at all test images."""
     # Each draw is at all test images: the blocks are parts of its mean over them.
     shares = np.array([min(BLOCK, TEST - begin) for begin in range(0, TEST, BLOCK)]) / TEST
-    names = ("fluctuating", "moving", "at widths")
-    whole = {name: sum(s * part[name] for s, part in zip(shares, parts)) for name in names}
-    (a, error), (b, other) = (np.array(mean(whole[name])) for name in names[:2])
-    shown("n times, n → ∞:", (a + b, np.hypot(error, other)))
-    good, few = np.all([part["good"] for part in parts], axis=0), DRAWS[2]
-    beyond = {}
-    for n, values, reached in zip(EXPANDED, whole["at widths"], good):
-        # Beside the same draws at order 1/n alone.
-        beyond[str(n)] = mean((n * values - whole["fluctuating"][:few] - whole["moving"][:few])[reached])
-        shown(f"{n:>5}, n times, beyond that", beyond[str(n)])
-    infinite = answers(np.concatenate([at_infinity(np.arange(k, k + 512))[1] for k in range(0, 8192, 512)]))
-    seconds = np.sum([part["seconds"] for part in parts], axis=0).round().tolist()
-    keep(
-        infinite=mean(infinite),
-        theory={
-            "command": "python tools/classify_widths.py theory FOLDER",
-            "draws": dict(zip(("fluctuating", "moving", "at widths"), DRAWS)),
-            "times n": [(a + b).tolist(), np.hypot(error, other).tolist()],
-            "of moving kernels": [b.tolist(), other.tolist()],
-            "beyond": beyond,
-            "lost": {str(n): int((~each).sum()) for n, each in zip(EXPANDED, good)},
-            "cpu_seconds": dict(zip(("tensors", "law", "draws and training"), seconds)),
-        },
-    )
+    whole: Any = {kind: sum(s * block[f"{name} {kind}"] for s, block in zip(shares, blocks)) for kind in KINDS}
+    (a, error), (b, other) = (np.array(mean(whole[kind])) for kind in KINDS)
+    shown(f"{name}: n times, n → ∞:", (a + b, np.hypot(error, other)))
+    return {
+        "command": "python tools/classify_widths.py theory FOLDER",
+        "draws": dict(zip(KINDS, DRAWS)),
+        "times n": [(a + b).tolist(), np.hypot(error, other).tolist()],
+        "of moving kernels": [b.tolist(), other.tolist()],
+    }
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "simulate":
-        simulate()
+        for one in TRAININGS:
+            simulate(one)
     else:
         predict(sys.argv[2])
