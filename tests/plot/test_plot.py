@@ -86,3 +86,21 @@ def test_colours_stand_out_from_the_page(colour, ground):
 
     low, high = sorted((luminance(mpl.colors.to_rgb(colour)), luminance(ground)))
     assert (high + 0.05) / (low + 0.05) >= 3
+
+
+def test_classifiers_are_drawn_against_their_width():
+    names = ["accuracy", "confidence", "overconfidence", "nll"]
+    theory = {"times n": [[-2.0, -1.0, 1.0, 4.0], [0.1] * 4]}
+    seen = {str(n): [[-1.5 / n, -1.0 / n, 0.5 / n, 3.0 / n], [1e-3] * 4] for n in (64, 256)}
+    kept = {"observed": names, "infinite": [[0.8, 0.7, -0.1, 0.5], [0.0] * 4], "theory": theory}
+    kept |= {"simulation": {"changes": seen}}
+    figure = plot.classifiers(kept)
+    upper, lower = figure.axes[0], figure.axes[3]
+    for axes, start, power in ((upper, 0.8, -1), (lower, 0.0, 0)):
+        n, theory = axes.lines[1 if axes is upper else 0].get_data()
+        np.testing.assert_allclose(theory, start - 2.0 * np.asarray(n) ** power)
+    points = np.asarray(lower.containers[0].lines[0].get_data())
+    np.testing.assert_allclose(points, [[64, 256], [-1.5, -1.5]])
+    for bad in ({}, kept | {"observed": names[:2]}, kept | {"simulation": {"changes": {}}}, kept | {"theory": 1}):
+        with pytest.raises(ValueError, match=r"kept is .*, but must hold what tools/classify_widths\.py keeps"):
+            plot.classifiers(bad)

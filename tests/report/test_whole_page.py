@@ -137,12 +137,19 @@ def test_what_a_quick_page_leaves_out_stands_in_a_whole_one(tmp_path):
 
 
 def test_classifiers_by_batches_with_momentum_have_a_part(tmp_path):
-    options = {"sections": [("Training", as_trained)], "loss": "cross_entropy", "batch": 2, "momentum": 0.5}
-    for quick, says in ((True, "at infinite width"), (False, "with terms of order 1/width")):
-        written = report.write(tmp_path / "page.html", MLP((2, 128, 3), "tanh"), three_clouds(), quick=quick, **options)
+    options = {"sections": [("Training", as_trained)], "loss": "cross_entropy", "momentum": 0.5}
+    too_many = "each by a batch of 6, which are all there are here, where 64 were asked for, with momentum 0.5"
+    cases = (
+        (True, 64, "at infinite width", too_many),
+        (False, 2, "order 1/width", "by a batch of 2, with momentum 0.5"),
+    )
+    for quick, batch, *says in cases:
+        options |= {"quick": quick, "batch": batch}
+        written = report.write(tmp_path / "page.html", MLP((2, 128, 3), "tanh"), three_clouds(), **options)
         assert [section.failure for section in written.sections] == [None]
         text = (tmp_path / "page.html").read_text()
-        assert says in text and "each by a batch of 2, with momentum 0.5" in text
+        assert all(said in text for said in says)
         assert "share of right answers" in text and "calibration error" in text
+        assert not re.search(r"± [0-9.]+e-1\d", text)
     plain = report.write(tmp_path / "page.html", MLP((2, 8, 3)), three_clouds(), sections=options["sections"])
     assert plain.failed == () and "As it is trained" not in (tmp_path / "page.html").read_text()

@@ -1,6 +1,7 @@
 """Draws of outputs and kernels at finite width, and what training makes of them."""
 
 import functools
+import re
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from neft.training import _sample, predict_from_tensors
 from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches
 from neft.training._loss import cross_entropy, square
+from neft.training._lost import warn_lost
 from neft.training._pairings import correlators
 from neft.training._schedule import schedule
 from neft.training.results import Trajectories
@@ -244,11 +246,25 @@ def test_narrow_networks_say_how_narrow_they_are():
     found = draw(narrow, KEY, np.arange(50))
     assert not found.positive.all() and np.isfinite(found.z).all()
     with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have an initial"):
-        _sample._warn_lost(1, np.array([True, True]), narrow.n)
-    with pytest.warns(training.ExpansionWarning, match="of 2 draws at width 0.5, 1 have a kernel"):
-        _sample._warn_lost(1, np.array([True, False]), narrow.n)
-    with one_sentence("of 2 draws at width 0.5 none gets to the end", "wider networks"):
-        _sample._warn_lost(1, np.array([False, False]), narrow.n)
+        warn_lost(1, np.array([True, True]), narrow.n, None)
+    with pytest.warns(training.ExpansionWarning, match=r"1 have a kernel .* take a width of 2, where it does"):
+        warn_lost(1, np.array([True, False]), narrow.n, lambda n: n >= 2)
+    with one_sentence("of 2 draws at width 0.5 none gets to the end", "take a width of 4, where 2 of them do"):
+        warn_lost(1, np.array([False, False]), narrow.n, lambda n: 2 if n >= 4 else 1)
+    with one_sentence("none gets to the end", "not even at 256 times that width"):
+        warn_lost(0, np.array([False, False]), narrow.n, lambda n: 1)
+
+
+@pytest.mark.slow
+def test_the_width_that_is_advised_bears_the_training():
+    x, y = np.array([[1.0, 0.2], [0.9, 0.4], [-0.3, 1.0]]), [0, 1, 1]
+    options = {"steps": 200, "learning_rate": 0.3, "momentum": 0.9, "draws": 6, "key": KEY, "order": 1}
+    with pytest.raises(ValueError, match="take a width of") as said:
+        training.sample(MLP((2, 4, 2), "tanh", C_b=0.1), x, y, **options)
+    n = int(re.findall(r"take a width of (\d+), where 6 of them do", str(said.value))[0])
+    assert training.sample(MLP((2, n, 2), "tanh", C_b=0.1), x, y, **options).good.all()
+    with pytest.warns(training.ExpansionWarning, match=f"take a width of {n}, where"):
+        training.sample(MLP((2, n // 2, 2), "tanh", C_b=0.1), x, y, **options)
 
 
 @pytest.mark.slow

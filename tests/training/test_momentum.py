@@ -178,3 +178,5 @@ def test_adam_is_refused_by_name():
     for order in (0, 1):
         with one_sentence("momentum is 'adam'", "Adam and others"):
             training.sample(net, x, [0, 1], order=order, **plan)
+    with one_sentence("momentum is an optimizer", "Adam and others"):
+        training.sample(net, x, [0, 1], **plan | {"momentum": optax.adam(0.1)})

@@ -6,6 +6,7 @@ No function touches matplotlib's global state: there is no current figure, and s
 from ._action import line as line
 from ._action import losses as losses
 from ._averages import pair_averages as pair_averages
+from ._classifiers import classifiers as classifiers
 from ._depth import depth as depth
 from ._draw import draw as draw
 from ._placed import placed as placed

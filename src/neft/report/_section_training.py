@@ -22,6 +22,9 @@ _RATE = 0.25
 _STEPS = 60
 _WIDEST = 256
 _DRAWS = 24
+_MOST = 16
+"""Training examples beside terms of order 1/width."""
+
 _TESTS = {True: 200, False: 500}
 _LEFT_OUT = "--quick leaves this out, which takes long."
 
@@ -135,7 +138,7 @@ def as_trained(context: Context) -> str:
         return start + note(reason)
     left_out = no_order_one(of) or (_no_orders(of) if of.chain is not None else None)
     order = 0 if context.quick or left_out else 1
-    x, y, tests, net = _two_classes(of) if order else (*_few(of, 2, 20), _held_out(of, 12), of.net)
+    x, y, tests, net = _two_classes(of, recipe.batch) if order else (*_few(of, 2, 20), _held_out(of, 12), of.net)
     batch = None if recipe.batch is None else min(recipe.batch, len(x))
     # A batch's gradient is N/|B| times a sum over it, and momentum adds up 1/(1-β) of them.
     rate = _RATE * training.max_learning_rate(net, x) * (1 - recipe.momentum) * (batch or len(x)) / len(x)
@@ -147,6 +150,8 @@ def as_trained(context: Context) -> str:
     said = "the cross-entropy" if answers else "half the squared error"
     by = f"{_STEPS} steps of size {rate:.3g} on {said} of {len(x)} examples"
     by += "" if batch is None else f", each by a batch of {batch}"
+    if recipe.batch is not None and recipe.batch > len(x):
+        by += f", which are all there are here, where {recipe.batch} were asked for"
     by += f", with momentum {recipe.momentum:g}" if recipe.momentum else ""
     where = "with terms of order 1/width" if order else "at infinite width"
     few = " To keep it short these are of two classes." if order else ""
@@ -164,11 +169,14 @@ def as_trained(context: Context) -> str:
     )
 
 
-def _two_classes(of: Subject) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], MLP]:
-    # Six training and six test examples of the first two classes: order 1 has tensors over four of them.
+def _two_classes(of: Subject, batch: int | None) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], MLP]:
+    # The first two classes in turn: order 1 has tensors over four examples, so that there are few, but more than a
+    # batch of them where that is possible.
+    count = 6 if batch is None else int(np.clip(2 * batch, 6, _MOST))
     source, parts = of.train if of.test is None else of.test, []
-    for part, order in ((of.train, 1), (source, -1 if of.test is None else 1)):
-        where = np.flatnonzero(part.y < 2)[::order][:6]
+    for part, order, size in ((of.train, 1, count), (source, -1 if of.test is None else 1, 12)):
+        each = [np.flatnonzero(part.y == label)[::order][: size // 2] for label in (0, 1)]
+        where = [one[k] for k in range(size // 2) for one in each if k < len(one)]
         parts.append((part.x[where].astype(float), part.y[where]))
     return *parts[0], parts[1], of.plain.replace(widths=(*of.plain.widths[:-1], 2))
 

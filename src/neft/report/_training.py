@@ -148,6 +148,12 @@ def _forecast(found: Forecast) -> tuple[Table, ...]:
     return (table, *more)
 
 
+def _answer(found: Assessment, name: str) -> str:
+    # Where all draws say the same, what rounding leaves of their spread is no spread.
+    value, spread = float(getattr(found, name)), float(getattr(found, name + "_spread"))
+    return f"{value:.4g} ± {0.0 if spread < 1e-12 * max(1.0, abs(value)) else spread:.2g}"
+
+
 def _answers(columns: Sequence[tuple[str, Assessment]]) -> Table:
     # At one moment; each number with its spread over draws.
     names = {
@@ -159,7 +165,7 @@ def _answers(columns: Sequence[tuple[str, Assessment]]) -> Table:
     rows = [
         (
             said,
-            *(f"{float(getattr(one, name)):.4g} ± {float(getattr(one, name + '_spread')):.2g}" for _, one in columns),
+            *(_answer(one, name) for _, one in columns),
         )
         for said, name in names.items()
     ]
@@ -193,7 +199,7 @@ def _forecasts(found: Forecasts) -> tuple[Table, ...]:
             row = [str(n), f"{moment:g}", f"{one.mean[0, 0]:.5g}", f"{one.std[0, 0]:.3g}"]
             for seen in (one.assessment, one.trained_assessment):
                 if seen is not None:
-                    row.append(f"{float(seen.accuracy):.4g} ± {float(seen.accuracy_spread):.2g}")
+                    row.append(_answer(seen, "accuracy"))
                     row.append(f"{float(seen.overconfidence):.4g}")
             if one.trained is not None:
                 row += [f"{one.trained.mean[0, 0]:.5g}", f"{one.trained.std[0, 0]:.3g}"]

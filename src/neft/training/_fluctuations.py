@@ -230,10 +230,19 @@ def _composite(X: Four, outputs: int) -> np.ndarray:
     return np.asarray(total).reshape([samples * outputs for samples in X.shape[1:]])
 
 
-def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0, infinite: np.ndarray | None = None) -> Draws:
+def draw(
+    law: Law,
+    key: Array,
+    index: np.ndarray,
+    *,
+    sign: float = 1.0,
+    infinite: np.ndarray | None = None,
+    moving: bool = True,
+) -> Draws:
     """The draws of an index; `sign` mirrors their fluctuations, so that averages over both lose what is odd in them.
 
-    The outputs at `infinite` width, (draws, S, O), are drawn too where they are not given.
+    The outputs at `infinite` width, (draws, S, O), are drawn too where they are not given. Without `moving`, dH has
+    no columns: kernels stay as they are.
     """
     S, O, N, count = len(law.Theta), law.outputs, law.train, len(index)
     sizes = (law.collective.shape[-1], *(root.shape[-1] for root in law.free))
@@ -256,8 +265,9 @@ def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0, infinite
     H[:, b, :, a] = H[:, a, :, b].transpose(0, 1, 3, 2)
     raised = law.together.matrix @ infinite
     H[:, :N, :, :N] += _given(law.F, law.together.matrix, raised)
-    dH = np.zeros((count, S, O, S, O, N, O))
-    dH[:, :N, :, :N] = _conditional(law.dHz, raised)
+    dH = np.zeros((count, S, O, S, O, N if moving else 0, O))
+    if moving:
+        dH[:, :N, :, :N] = _conditional(law.dHz, raised)
     for group in law.groups:
         x = group.where
         z[:, x] += _beside(group, law.inverse.matrix, change, z[:, :N], infinite)
@@ -265,10 +275,11 @@ def draw(law: Law, key: Array, index: np.ndarray, *, sign: float = 1.0, infinite
         given = _given(group.F, group.inverse.matrix, raised)
         H[:, x, :, :N] += given
         H[:, :N, :, x] += given.transpose(0, 3, 4, 1, 2)
-        dH[:, x, :, :N], dH[:, :N, :, x] = (_conditional(part, raised) for part in group.dHz)
+        if moving:
+            dH[:, x, :, :N], dH[:, :N, :, x] = (_conditional(part, raised) for part in group.dHz)
     M = S * O
     positive = np.linalg.eigvalsh(np.eye(E.shape[-1]) + E).min(axis=1, initial=np.inf) > 0
-    return Draws(infinite, z, H.reshape(count, M, M), dH.reshape(count, M, M, N * O), positive)
+    return Draws(infinite, z, H.reshape(count, M, M), dH.reshape(count, M, M, dH.shape[5] * O), positive)
 
 
 def _beside(

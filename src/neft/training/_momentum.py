@@ -51,9 +51,11 @@ def momentum(beta: Any = 0.0, nesterov: Any = False) -> Momentum:
     >>> momentum(0.9).reach, round(momentum(0.9, True).reach, 3)
     (3.8, 1.357)
     """
-    if isinstance(beta, str):
+    if isinstance(beta, str) or hasattr(beta, "update"):
+        # The name of an optimizer, or one of optax.
+        given = repr(beta) if isinstance(beta, str) else "an optimizer"
         raise ValueError(
-            f"momentum is {beta!r}, but must be a number: steps of the heavy ball and of Nesterov are predicted, those "
+            f"momentum is {given}, but must be a number: steps of the heavy ball and of Nesterov are predicted, those "
             "of Adam and others that divide by past gradients are not."
         )
     beta = _check.real("momentum", beta, at_least=0.0)

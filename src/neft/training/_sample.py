@@ -18,15 +18,15 @@ from .._blocks import block_size, blocks
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from .._warn import warn
 from ..network import Network
 from ._dynamics import flow
-from ._finite import LEAST, ExpansionWarning, output_tensors
-from ._fluctuations import CUTOFF, Draws, Law, draw, law
+from ._finite import LEAST, output_tensors
+from ._fluctuations import CUTOFF, Draws, Law, at_width, draw, law
 from ._function_space import TOLERANCE, draw_batches, moved
 from ._hierarchy import Hierarchy
 from ._kernels import Blocks, digest, inputs, of_matrices, of_network
 from ._loss import Loss, chosen, cross_entropy, prepared
+from ._lost import TRIED, warn_lost
 from ._response import TENSORS
 from ._schedule import Schedule, schedule
 from ._steps import descend
@@ -268,7 +268,7 @@ def _sampled(
     for part in blocks(len(z), block_size(8 * (40 + 2 * T) * N * O, 64), label=None if finite else "draws"):
         c[part] = moved(loss, kernels.Theta_AA, z[part, :N], y, plan, None if batches is None else batches[part])
     after, before, good, negative = None, z, np.ones(len(z), bool), np.zeros(len(z), bool)
-    count, groups, width = 0, 0, np.inf
+    count, groups, width, reaches = 0, 0, np.inf, None
     for law_, where in finite or ():
         # Numbers of its own for each part, and the training outputs that the first part has.
         own = seed if not count else jax.random.fold_in(jax.random.fold_in(seed, 2**31 - 1), count)
@@ -284,6 +284,10 @@ def _sampled(
             negative[part] |= ~one.positive
             good[part] &= reached
         count, groups, width = count + 1, groups + len(law_.groups), law_.n
+        if not good.all() and reaches is None:
+            few = np.flatnonzero(~good)[:TRIED]
+            drawn = batches if batches is None else batches[few]
+            reaches = functools.partial(_reaches, law_, own, few, z[few][:, where], y, plan, loss, drawn)
     specification |= plan.to_dict() | {"draws": len(z), "loss": getattr(loss, "__name__", "own")}
     lift = (slice(None), *(None,) * len(plan.shape))
     c = c.reshape(len(z), *plan.shape, N, O)
@@ -292,7 +296,7 @@ def _sampled(
     if after is not None:
         after = after.reshape(len(z), *plan.shape, S, O)
         train = after[..., :N, :]
-        _warn_lost(int(negative.sum()), good, width)
+        warn_lost(int(negative.sum()), good, width, reaches)
     return Trajectories(
         time=plan.time,
         steps=plan.steps,
@@ -313,26 +317,20 @@ def _sampled(
     )
 
 
-def _warn_lost(negative: int, good: np.ndarray, width: float) -> None:
-    lost = int((~good).sum())
-    if lost == len(good):
-        raise ValueError(
-            f"of {lost} draws at width {width:g} none gets to the end of training at order 1, because its kernel does "
-            "not stay positive: take wider networks, fewer steps or a smaller learning rate."
-        )
-    if lost:
-        message = (
-            f"of {len(good)} draws at width {width:g}, {lost} have a kernel in training that is not positive, so "
-            "corrections of order 1/width are not to be trusted: take wider networks."
-        )
-    elif negative:
-        message = (
-            f"of {len(good)} draws at width {width:g}, {negative} have an initial covariance that is not positive, so "
-            "orders beyond 1/width may matter: compare with wider networks."
-        )
-    else:
-        return
-    warn(message, ExpansionWarning)
+def _reaches(
+    law_: Law,
+    key: Array,
+    index: np.ndarray,
+    infinite: np.ndarray,
+    y: np.ndarray,
+    plan: Schedule,
+    loss: Loss,
+    batches: np.ndarray | None,
+    n: float,
+) -> int:
+    # How many of the draws would get to the end at another width.
+    wide = at_width(law_, n)
+    return int(trained(wide, draw(wide, key, index, infinite=infinite), y, plan, loss, batches)[1].sum())
 
 
 def trained(
