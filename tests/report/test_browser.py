@@ -180,7 +180,7 @@ def test_claims_are_filtered_by_boxes_and_words(browser, tmp_path, size, scripts
     assert 0 < fewer < count / 2 and not page.query_selector("#lecture-four-point").is_visible()
     assert page.query_selector(".search").is_visible() == scripts
     if scripts:
-        page.fill("#words", "minimum loss")
+        page.fill("#words", "Factor instead")
         assert 0 < shown() < fewer and page.text_content("#shown") == f"{shown()} of {count} shown"
         assert serious(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

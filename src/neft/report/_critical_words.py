@@ -30,7 +30,10 @@ def criticality(of: Subject) -> Criticality:
     phase, K_star = found.phases[int(found.phase[0, 0])], float(found.K_star[0, 0])
     xi = float(found.xi_perpendicular[0, 0])
     at = f"C_b = {C_b:.4g} and C_W = {C_W:.4g}{last}"
-    if phase == "critical":
+    # A signal nears a marginal fixed point so slowly that its phase is not seen there; where the points are is known.
+    points = width.critical(net.activation).points
+    at_point = any(abs(C_b - point.C_b) < NEAR and abs(C_W - point.C_W) < NEAR * point.C_W for point in points)
+    if phase == "critical" or at_point:
         return Criticality(
             "It is critical: signals and gradients keep their size from layer to layer.",
             f"Critical: at {at} a small difference between two inputs is passed on as it is from layer to layer, and "

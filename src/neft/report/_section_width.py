@@ -19,6 +19,12 @@ from ._tables import Table
 
 _WIDEST, _DEEPEST = 128, 8
 _DIFFERENTIALS = ("P", "Q", "R", "S", "T", "U")
+_ROUNDING = 1e-5
+"""Of simulations in single precision, relative."""
+
+_NEAR = 1.6
+"""Times the network's variances up to which critical points are drawn into its phase diagram; all are in the table."""
+
 _SHOWN = ("K", "Theta", "V")
 """What everything else follows from; the other tensors are folded away."""
 
@@ -78,7 +84,7 @@ def _agreement(theory: width.results.Statistics, found: ensemble.results.Estimat
         return "Theory alone."
     line, mean, error = (float(values[-1]) for values in (getattr(theory, name), estimate.mean, estimate.stderr))
     apart = abs(mean - line)
-    if apart <= 2 * error or apart == 0.0:
+    if apart <= max(2 * error, _ROUNDING * abs(line)):
         return "At the output theory and simulation agree within two standard errors."
     part = f"{100 * apart / abs(line):.2g} % of it" if line else f"{apart:.2g}"
     above = "above" if mean > line else "below"
@@ -119,8 +125,10 @@ def phases(context: Context) -> str:
         return heading("Is it critical?") + phases_of_blocks(context)
     C_b, C_W = of.plain.C_b[-1], of.plain.C_W[-1]
     points = width.critical(of.plain.activation).points
-    high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in points)]))
-    high_W = max(2.0, 1.4 * max([C_W, *(point.C_W for point in points)]))
+    # Those far away would take the room of what is near.
+    near = [point for point in points if point.C_W <= _NEAR * C_W and point.C_b <= max(_NEAR * C_b, 1.0)]
+    high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in near)]))
+    high_W = max(2.0, 1.4 * max([C_W, *(point.C_W for point in near)]))
     low_W = min(0.25 * high_W, 0.8 * C_W)
     count = 31 if context.quick else 61
     diagram = width.phase(
