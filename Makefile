@@ -34,7 +34,8 @@ frameworks: setup  ## make .venv-frameworks with PyTorch and Flax beside it
 	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	@$(PIP) --python $(FRAMEWORKS)/bin/python install --no-compile --only-binary :all: torch==2.13.0 flax==0.12.8
 
-report: setup  ## write report.html
+report: setup  ## write report.html, and claims.html beside it
+	@$(BIN)/neft claims --kept --quiet --out claims.html
 	@$(BIN)/neft report --out report.html
 
 docs: setup  ## build the documentation in docs/_build/html, warnings being errors
@@ -71,4 +72,4 @@ lock:  ## resolve the pins again (UNTIL=YYYY-MM-DD)
 	  --no-annotate --exclude-newer $(UNTIL) --group dev --group docs pyproject.toml -o requirements.lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(FRAMEWORKS) report.html docs/_build docs/api .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) report.html claims.html docs/_build docs/api .pytest_cache .ruff_cache .hypothesis

@@ -39,7 +39,8 @@ maximum_signature_line_length = 100
 
 html_theme = "furo"
 html_title = f"neft {release}"
-html_static_path = ["_static"]
+# The font of formulas is that of the report.
+html_static_path = ["_static", "../src/neft/report/font"]
 html_css_files = ["formulas.css"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -219,6 +219,7 @@ BY_HAND = {
     # Claims are measured by formulas that share nothing with the theory.
     "claims/_lecture.py",
     # What the page prints, or says of a network beside its advice.
+    "report/_critical_words.py",
     "report/_section_glance.py",
     "report/_section_width.py",
 }

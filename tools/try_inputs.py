@@ -499,6 +499,8 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "size": (2.0, 2.0),
         },
         "report.examples": lambda: {"source": "fashion-mnist", "preprocess": None, "full": False, "inputs": 49},
+        "report.default": lambda: {"inputs": 49, "outputs": 10},
+        "report.write_claims": lambda: {"path": "claims.html", "ledger": _ledger()},
         "report.tables": lambda: {"result": t()["stats"]},
         "report.write": lambda: {
             "path": "page.html",

@@ -5,14 +5,60 @@ it, as [eq. 12](#eq-12) on the page itself or [eq. 12](theory/width.md#eq-12) on
 """
 
 import re
+import xml.etree.ElementTree as ET
+from html import unescape
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
+from latex2mathml.converter import convert_to_element
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 _TAG = re.compile(r"\s*\\tag\{(\w+)\}\s*$")
+
+
+_ENDS = {")": "(", "]": "[", "⟩": "⟨", "}": "{"}
+
+
+def mathml(formula: str, *, display: str) -> str:
+    """A formula as MathML. A pair of brackets with an index or exponent is one row below it.
+
+    The converter hangs what follows a bracket on the bracket alone, which browsers then do not stretch with the other.
+    """
+    root = convert_to_element(formula, display=display)
+    for parent in list(root.iter()):
+        _group(parent)
+    # Its texts hold entities already.
+    return ET.tostring(root, encoding="unicode").replace("&amp;#", "&#")
+
+
+def _group(parent: ET.Element) -> None:
+    place = 0
+    while place < len(parent):
+        child = parent[place]
+        end = _text(child[0]) if child.tag in ("msub", "msup", "msubsup") and len(child) else ""
+        start = _opening(parent, place, end) if end in _ENDS else None
+        if start is not None:
+            row = ET.Element("mrow")
+            row.extend([*parent[start:place], child[0]])
+            child[0] = row
+            del parent[start:place]
+            place = start
+        place += 1
+
+
+def _opening(parent: ET.Element, place: int, end: str) -> int | None:
+    open_ones = 1
+    for i in range(place - 1, -1, -1):
+        text, base = _text(parent[i]), _text(parent[i][0]) if len(parent[i]) else ""
+        open_ones += (end in (text, base)) - (text == _ENDS[end])
+        if not open_ones:
+            return i
+    return None
+
+
+def _text(element: ET.Element) -> str:
+    return unescape(element.text or "").strip()
 
 
 class Numbers(SphinxTransform):
@@ -42,7 +88,7 @@ class Numbers(SphinxTransform):
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(convert(node.astext(), display="inline"))
+    writer.body.append(mathml(node.astext(), display="inline"))
     raise nodes.SkipNode
 
 
@@ -52,7 +98,7 @@ def _block(writer: Any, node: nodes.math_block) -> None:
         # The theme wraps formulas and gives the wrapper their ids.
         node["ids"] = []
     writer.body.append(writer.starttag(node, "div", CLASS="math" if number is None else "math numbered"))
-    formula = convert(node.astext(), display="block")
+    formula = mathml(node.astext(), display="block")
     if number is None:
         writer.body.append(formula)
     else:

@@ -134,6 +134,20 @@ class TestClaims:
         monkeypatch.setattr(claims, "contradictions", lambda ledger: ledger.outcomes)
         assert neft("claims").exit_code == 1
 
+    def test_the_ledger_becomes_a_page_and_kept_tests_are_not_repeated(self, neft, registry, monkeypatch, tmp_path):
+        registry.claim(id="a", source="lecture", equation="(5)", statement="a = b")(
+            lambda level: Measurement(verdict="holds", summary=f"Agrees at level {level}.")
+        )
+        kept = registry.check(level="full").outcomes
+        monkeypatch.setattr(claims, "ledger", registry.ledger)
+        monkeypatch.setattr(claims, "full_outcomes", lambda: kept)
+        page = tmp_path / "claims.html"
+        assert neft("claims", "--out", page).stdout == f"{page}: 1 claims\n"
+        assert "Agrees at level quick." in page.read_text() and "Agrees at level full." in page.read_text()
+        assert neft("claims", "--kept", "--out", page, "--quiet").stdout == ""
+        assert "Agrees at level quick." not in page.read_text()
+        assert "Agrees at level full." in neft("claims", "--kept").stdout
+
     def test_keep_keeps_full_outcomes(self, neft, registry, monkeypatch):
         kept = []
         monkeypatch.setattr(claims, "save_full", kept.append)

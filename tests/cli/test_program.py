@@ -73,6 +73,7 @@ def test_every_command_shows_an_example(neft, command):
         ("claims no-such", "no-such"),
         ("claims --level slow", "level is 'slow'"),
         ("claims --keep", "--keep goes with --level full"),
+        ("claims a --kept", "--kept tests nothing"),
         ("show no/such.json", "cannot read"),
         ("show README.md", "must end in .json or .npz"),
         ("report --out page.txt", "must end in .html"),

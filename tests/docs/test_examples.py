@@ -69,7 +69,7 @@ def test_the_pictures_of_a_page_exist_and_one_of_its_calls_draws_them(path):
     text = path.read_text()
     for name in run_pages.pictures(text):
         assert (DOCS / "images" / name).is_file(), name
-        assert f'"{name}"' in text or name == "network.svg", f"{name} is drawn by no call on {path.name}"
+        assert f'"{name}"' in text, f"{name} is drawn by no call on {path.name}"
 
 
 def test_every_command_is_on_the_page_of_the_command_line():

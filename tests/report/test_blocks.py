@@ -37,7 +37,7 @@ from neft.report._section_training import forecast
 from neft.report._section_width import distributions, flow
 from neft.report._subject import Subject
 
-TITLES = ("At a glance", "Width", "Training", "Action", "Fisher", "Claims", "How it was made")
+TITLES = ("In short", "Width", "Training", "Loss as a series", "Optimizers", "Glossary", "How it was made")
 WHY = (
     reasons.no_phases,
     reasons.no_advice,
@@ -192,7 +192,11 @@ def write_pages(folder):
 
 OTHERS = {
     "post-norm": (POST_NORM, (glance, flow, distributions), ("LayerNorm, tanh, dense to 3", "LayerNorm subtracts")),
-    "in full": (POST_NORM, (convergence, stopping), ("The loss at θ_0 is", "∇S_T·∇S_E turns negative")),
+    "in full": (
+        POST_NORM,
+        (convergence, stopping),
+        ("The loss at θ<sub>0</sub> is", "∇S<sub>T</sub>·∇S<sub>E</sub> turns negative"),
+    ),
     "one matrix": (ONE_MATRIX, (glance, flow, convergence), ("relu has a kink", "V does not exist for relu")),
     "two matrices": (TWO_MATRICES, (glance, flow), ("the variance of an output differs by", "leaves out their sim")),
     "jump": (JUMP, (glance, flow, forecast, convergence, stopping), ("sign jumps, so it has no grad",)),
@@ -235,7 +239,8 @@ def test_the_whole_page_of_a_pre_norm_network(pages):
     # Quick pages leave the phase diagram of a block to the command.
     assert "--quick leaves out the phase diagram of a block" in text
     assert "Norms fix" in text and "Depth 5 at width 8 is" in text
-    headings = ("Through the blocks", "At order 1/width", "Phases", "Over random draws", "Predicted and trained")
+    headings = ("What to change", "Through the blocks", "At order 1/width", "Is it critical?", "From draw to draw")
+    headings += ("Predicted and trained",)
     headings += ("After training, at this width", "Order by order", "Terms", "Along the line", "Early stopping")
     assert re.findall("<h3>(.*?)</h3>", text) == [*headings, "RNGD and its rivals"]
     assert "blocks 2 to 4: skip 1 around [RMSNorm, dense to 16, gelu, dense to 8] each" in text
@@ -258,7 +263,7 @@ def test_a_whole_page_has_what_a_quick_one_leaves_out(pages):
     text = text_of(pages, "in full")
     assert "--quick" not in re.sub("<code>.*?</code>", "", text)
     # The loss at the start is the order 0, and orders go to the twelfth.
-    start = re.search(r"The loss at θ_0 is ([0-9.]+)", text)[1]
+    start = re.search(r"The loss at θ<sub>0</sub> is ([0-9.]+)", text)[1]
     assert f'data-label="S_0 + … + S_n">{start}<' in text and 'data-label="order n">12<' in text
 
 

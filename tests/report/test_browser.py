@@ -1,18 +1,30 @@
-"""The page in a real browser: nothing asked of anyone, nothing in the way of anything else."""
+"""Pages in a real browser: nothing asked of anyone, nothing in the way of anything else, usable by everybody."""
 
 import shutil
+from pathlib import Path
 
 import pytest
+
+from neft import report
 
 pytestmark = [pytest.mark.xdist_group("whole page"), pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
+AXE = (Path(__file__).parents[1] / "axe" / "axe.min.js").read_text()
+"""axe-core 4.10.3, under the MPL-2.0 that stands beside it."""
+
+SERIOUS = """async () => {
+  const found = await axe.run(document, {resultTypes: ['violations']});
+  return found.violations.filter(v => ['serious', 'critical'].includes(v.impact))
+    .map(v => `${v.id}: ${v.nodes[0].html.slice(0, 100)}`);
+}"""
+
 SIZES = {"phone": (390, 844), "desktop": (1280, 900)}
 
 BLOCKS = """() => {
-  const chosen = 'h1, h2, h3, p, dt, dd, pre, nav, svg, figcaption, caption, th, td, math[display=block]';
+  const chosen = 'h1, h2, h3, p, dt, dd, pre, nav, svg, figcaption, caption, summary, th, td, .formula';
   const seen = [...document.querySelectorAll(chosen)].map(e => [e, e.getBoundingClientRect()])
     .filter(([e, r]) => r.width > 0 && r.height > 0);
   const found = [];
@@ -79,15 +91,26 @@ def browser():
         opened.close()
 
 
-@pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)
-def opened(request, browser, whole):
-    size, scheme = request.param
-    width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+def listened(page):
+    """The page, which keeps what is said on its console and what it asks for."""
     page.said, page.asked = [], []
     page.on("console", lambda message: page.said.append(message.text))
     page.on("pageerror", lambda error: page.said.append(str(error)))
     page.on("request", lambda request: page.asked.append(request.url))
+    return page
+
+
+def serious(page):
+    """What axe-core finds. A page's own policy forbids other scripts, and its evaluation goes around that."""
+    page.evaluate(AXE)
+    return page.evaluate(SERIOUS)
+
+
+@pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)
+def opened(request, browser, whole):
+    size, scheme = request.param
+    width, height = SIZES[size]
+    page = listened(browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme))
     page.goto(whole[1].as_uri())
     yield page
     page.close()
@@ -96,6 +119,9 @@ def opened(request, browser, whole):
 def test_the_page_stands_in_a_browser(opened, whole):
     assert opened.said == []
     assert [url for url in opened.asked if not url.startswith("data:")] == [whole[1].as_uri()]
+    assert serious(opened) == []
+    opened.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert serious(opened) == []
     assert opened.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert opened.evaluate(BLOCKS) == []
     assert opened.evaluate(LETTERS) == []
@@ -104,6 +130,62 @@ def test_the_page_stands_in_a_browser(opened, whole):
     opened.emulate_media(media="print")
     assert opened.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert opened.evaluate(CONTRAST) == []
+
+
+def test_the_first_screen_has_the_answer_and_contents_stay_in_view(opened):
+    height = opened.viewport_size["height"]
+    wide = opened.viewport_size["width"] > 1000
+    bottom = "selector => document.querySelector(selector).getBoundingClientRect().bottom"
+    for part in (
+        ".verdict",
+        ".three",
+        *([".first svg", ".first figcaption", ".first pre"] if wide else [".first svg"]),
+    ):
+        assert 0 < opened.evaluate(bottom, part) <= height, part
+    opened.evaluate("document.querySelector('#s5').scrollIntoView()")
+    box = opened.evaluate("document.querySelector('nav').getBoundingClientRect().toJSON()")
+    assert abs(box["top"]) < 1 and (box["width"] < 200 if wide else box["height"] < 70)
+    opened.click("nav a[href='#s3']")
+    heading = opened.evaluate("document.querySelector('#h3').getBoundingClientRect().toJSON()")
+    assert (0 if wide else box["height"]) <= heading["top"] < height / 3
+
+
+def test_formulas_are_set_in_the_font_of_the_page(opened):
+    # With its measures, an index stands below its letter, and both brackets of a pair are as tall as each other.
+    low = "[...document.querySelectorAll('math msub')].filter(e => e.children[1].getBoundingClientRect().bottom <= "
+    assert opened.evaluate(low + "e.children[0].getBoundingClientRect().bottom).length") == 0
+    assert opened.evaluate("document.fonts.check('16px \"neft math\"')")
+    heights = """[...document.querySelectorAll('math mrow')].filter(row => '(⟨'.includes(row.firstChild.textContent))
+      .map(row => [row.firstChild, row.lastChild].map(e => e.getBoundingClientRect().height))"""
+    found = opened.evaluate(heights)
+    assert len(found) >= 4 and all(abs(left - right) < 0.5 for left, right in found)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_claims_are_filtered_by_boxes_and_words(browser, tmp_path, size, scripts):
+    count = report.write_claims(tmp_path / "claims.html")
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, java_script_enabled=scripts)
+    page = listened(context.new_page())
+    page.goto((tmp_path / "claims.html").as_uri())
+
+    def shown():
+        return sum(one.is_visible() for one in page.query_selector_all("article"))
+
+    assert shown() == count > 90
+    page.get_by_role("checkbox", name="holds").uncheck()
+    page.get_by_role("checkbox", name="lecture").uncheck()
+    fewer = shown()
+    assert 0 < fewer < count / 2 and not page.query_selector("#lecture-four-point").is_visible()
+    assert page.query_selector(".search").is_visible() == scripts
+    if scripts:
+        page.fill("#words", "Factor instead")
+        assert 0 < shown() < fewer and page.text_content("#shown") == f"{shown()} of {count} shown"
+        assert serious(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert page.said == [] and page.asked == [(tmp_path / "claims.html").as_uri()]
+    context.close()
 
 
 def test_the_checks_see_what_is_wrong(browser):
@@ -115,4 +197,5 @@ def test_the_checks_see_what_is_wrong(browser):
         "height='99'><text x='9' y='50'>one</text><text x='9' y='52'>two</text></svg></figure>"
     )
     assert len(page.evaluate(LETTERS)) == 1 and page.evaluate(CONTRAST) == ["P 1.2"]
+    assert any(one.startswith("color-contrast") for one in serious(page))
     page.close()

@@ -19,6 +19,10 @@ from neft.report._math import math
         (r"\frac{1}{2}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mn>2</mn></mrow></mfrac>"),
         (r"\sqrt{π}", "<msqrt><mrow><mi>π</mi></mrow></msqrt>"),
         ("'Var' b", "<mtext>Var</mtext><mi>b</mi>"),
+        # An index at the end of a pair of brackets belongs to the pair, and both brackets to one row.
+        ("(a)_b", "<msub><mrow><mo>(</mo><mi>a</mi><mo>)</mo></mrow><mi>b</mi></msub>"),
+        ("⟨(a)⟩", "<mrow><mo>⟨</mo><mrow><mo>(</mo><mi>a</mi><mo>)</mo></mrow><mo>⟩</mo></mrow>"),
+        ("(a", "<mo>(</mo><mi>a</mi>"),
     ],
 )
 def test_formulas_become_mathml(formula, inside):

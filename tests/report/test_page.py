@@ -1,8 +1,10 @@
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from helpers import one_sentence
+from matplotlib.figure import Figure
 
 import neft
 from neft import describe, plot, report
@@ -11,6 +13,7 @@ from neft.plot._style import INK
 from neft.report import Table
 from neft.report._figure import figure
 from neft.report._html import paragraph, table
+from neft.report._numbers import numbers
 
 SECTIONS = [("First", lambda context: "<p>one</p>"), ("Second", lambda context: f"<p>{context.seed}</p>")]
 
@@ -71,6 +74,26 @@ def test_text_from_outside_is_escaped():
     drawn = figure(plot.draw(describe.activation("tanh")), name="a", alt=sly, caption=sly)
     assert "<script>" not in drawn
     ET.fromstring(drawn)
+
+
+def test_letters_with_an_index_have_it_below_the_line():
+    assert paragraph("C_W<1, -∇S_T, χ_⊥, mean_x and K_star") == (
+        "<p>C<sub>W</sub>&lt;1, -∇S<sub>T</sub>, χ<sub>⊥</sub>, mean_x and K_star</p>"
+    )
+
+
+def test_the_numbers_of_a_picture_are_those_it_shows():
+    figure = Figure()
+    left, right = figure.add_subplot(1, 2, 1, xlabel="n"), figure.add_subplot(1, 2, 2)
+    left.plot([0, 10], [0, 5], label="theory")
+    left.plot([0, 10], [1, 1])
+    left.errorbar([2, 4], [1.5, 2.5], [0.2, 0.4], label="seen")
+    (table,) = numbers(figure)
+    assert table.columns == ("n", "theory", "seen")
+    assert table.rows == (("2", "1", "1.5 ± 0.1"), ("4", "2", "2.5 ± 0.2"))
+    right.plot(np.arange(100), np.arange(100) ** 2, label="squares", gid="x")
+    second = numbers(figure)[1]
+    assert len(second.rows) == 9 and second.rows[-1] == ("99", "9.8e+03")
 
 
 def test_pictures_do_not_share_names():

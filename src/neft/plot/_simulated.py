@@ -97,11 +97,13 @@ def output_distribution(density: Density | float, outputs: Float[np.ndarray, "dr
         z = 5 * np.sqrt(K) * np.linspace(-1, 1, 401)
         gaussian = np.exp(-(z**2) / (2 * K)) / np.sqrt(2 * np.pi * K)
         both = [gaussian]
-    _counted(axes, outputs, (float(z.min()), float(z.max())))
+    _counted(axes, outputs, (float(z.min()), float(z.max())), 36)
     axes.plot(z, gaussian, label="infinite width", **look(1, 1))
     if len(both) > 1:
         axes.plot(z, both[1], label="order 1/width", **look(0))
-    axes.margins(x=0)
+    # Beyond there is nothing to see.
+    seen = min(float(z.max()), 3.8 * float(np.sqrt(np.trapezoid(z**2 * gaussian, z))))
+    axes.set_xlim(-seen, seen)
     axes.set_ylim(0, 1.35 * float(np.max(both)))
     axes.legend(fontsize=8, loc="upper left")
     return figure
@@ -122,8 +124,9 @@ def ntk_distribution(
         low, high = np.quantile(values, (0.002, 0.998))
         span = (float(low - 0.1 * (high - low)), float(high + 0.1 * (high - low)))
     else:
-        reach = max(4 * spread, 1.2 * float(np.abs(values - mean).max()))
-        span = (mean - reach, mean + reach)
+        # Nearly all of them: the tail is long, and single draws in it would take the room of the others.
+        low, high = np.quantile(values, (0.001, 0.999))
+        span = (float(min(mean - 5 * spread, low)), float(max(mean + 5 * spread, high)))
     if span[1] <= span[0]:
         # What does not differ from draw to draw still has a place on the axis.
         span = (span[0] - 1e-6 * max(1.0, abs(span[0])), span[1] + 1e-6 * max(1.0, abs(span[1])))
@@ -146,9 +149,9 @@ def _refuse_empty(argument: str, values: np.ndarray) -> None:
         raise ValueError(f"{argument} has shape {values.shape}, but must hold at least two draws, each with an output.")
 
 
-def _counted(axes: Axes, values: np.ndarray, span: tuple[float, float]) -> None:
+def _counted(axes: Axes, values: np.ndarray, span: tuple[float, float], bins: int = 24) -> None:
     # Outputs of one network share its hidden layers, so errors are those of draws, not of single values.
-    edges = np.linspace(*span, 25)
+    edges = np.linspace(*span, bins + 1)
     shares = np.stack([np.histogram(row, edges)[0] for row in values]) / (values.shape[1] * np.diff(edges))
     error = 2 * shares.std(axis=0, ddof=1) / np.sqrt(len(values))
     middle = (edges[1:] + edges[:-1]) / 2

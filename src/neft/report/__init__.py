@@ -4,6 +4,8 @@ A section is a title and functions of a `Context` that return HTML; a new one is
 """
 
 from . import results as results
+from ._claims_page import write_claims as write_claims
+from ._default import default as default
 from ._examples import examples as examples
 from ._page import Context as Context
 from ._tables import Table as Table

@@ -89,7 +89,7 @@ def along_blocks(context: Context) -> str:
             plot.line(found),
             name="ray",
             alt="The loss along the line from initial to trained parameters, and partial sums of several orders",
-            caption="The loss in nats along the line, and what its series at the start makes of it.",
+            caption="The loss goes on smoothly; beyond the radius partial sums of its series leave it.",
         )
         + table(_orders(found))
     )
@@ -176,7 +176,8 @@ def stopping_of_blocks(context: Context) -> str:
             plot.losses(fit.training_loss, fit.evaluation_loss, best=fit.best),
             name="fit",
             alt="Training and evaluation loss of the network by epoch",
-            caption=f"Minibatches with Adam at {_RATE:g}: both losses in nats.",
+            caption="Where the evaluation loss turns upwards while the training loss still falls, training should "
+            "stop.",
         )
         + (
             note("--quick leaves out the training that gradients are followed in.")
@@ -198,7 +199,7 @@ def _by_gradients(of: Subject, fit: Fitted) -> str:
             plot.draw(found),
             name="stopping",
             alt="Training and evaluation loss by step of gradient descent, and where each rule would stop",
-            caption=f"{_STEPS} steps of size {_STEP:g}; losses in nats.",
+            caption=f"{_STEPS} steps of size {_STEP:g}: the rules should stop near the least evaluation loss.",
             wide=True,
         )
         + table(facts)

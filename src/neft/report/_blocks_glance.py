@@ -1,8 +1,10 @@
-"""At a glance at a network of blocks: what it is, what it does to a signal, and what is not known of it."""
+"""A network of blocks in short: what it is, what it does to a signal, and what is not known of it."""
 
 import numpy as np
 
-from ._html import answers, table
+from ._first import advised, first_screen, outputs, sizes, verdict
+from ._html import answers, folded, table
+from ._page import Context
 from ._reasons import no_advice, no_finite_width, no_phases
 from ._subject import Subject
 from ._tables import Table
@@ -10,16 +12,28 @@ from ._tables import Table
 _ROWS = 12
 
 
-def glance_at_blocks(of: Subject) -> str:
-    """The answers in words, and the blocks in a table."""
+def glance_at_blocks(context: Context) -> str:
+    """The first screen, the answers in words, and the blocks in a table."""
+    of = context.of
+    absent = no_finite_width(of)
+    known = absent is None and not of.jumps
     asked = [
         ("The network", _network(of)),
         ("What does it do to a signal?", of.unknown or _signal(of)),
         ("Is it critical?", no_phases(of) or _critical(of)),
         ("How large are its finite-width effects?", _finite(of)),
-        ("What would neft change?", no_advice(of) or _advice(of)),
     ]
-    return answers(*asked) + table(_blocks(of))
+    return (
+        first_screen(
+            verdict(of) if known else "What finite width does to this network is known by simulation only.",
+            "" if known else absent or "",
+            sizes(of) if known else (),
+            "" if of.unknown else outputs(of, context.quick),
+            advised(no_advice(of) or _advice(of), ""),
+        )
+        + answers(*asked)
+        + folded(f"The {of.net.depth} blocks that hold weights", table(_blocks(of)))
+    )
 
 
 def _network(of: Subject) -> str:

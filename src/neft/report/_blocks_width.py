@@ -10,13 +10,14 @@ from .. import ensemble, plot, width
 from ..network import Network
 from ._drawn import affordable
 from ._figure import figure
-from ._html import heading, note, paragraph, side_by_side
+from ._html import folded, heading, note, paragraph, side_by_side
 from ._math import math
 from ._meanings import MEANINGS
 from ._page import Context
 from ._passed import Curve, correlation, curve, passed_on
 from ._reasons import no_finite_width
 from ._subject import Subject
+from ._tables import Table
 
 _WIDEST, _DRAWS = 24, 256
 """Of the networks that stand for wide ones where tensors are simulated: their Jacobians are whole."""
@@ -43,7 +44,7 @@ def through_blocks(context: Context) -> str:
             plot.through_blocks(theory.K[None, :, 0, 0], *_rows(curve(found.K[:, :, 0, 0])), every, label="K"),
             name="blocks-K",
             alt=f"K, the {MEANINGS['K']}, {blocks}: theory and drawn networks with error bars",
-            caption=MEANINGS["K"],
+            caption=f"{_capital(MEANINGS['K'])}: points should lie on the line but for order 1/width.",
         )
     ]
     if not of.jumps:
@@ -53,7 +54,7 @@ def through_blocks(context: Context) -> str:
                 plot.through_blocks(theory.Theta[None, :, 0, 0], *_rows(curve(found.Theta)), places, label="Θ"),
                 name="blocks-Theta",
                 alt=f"Θ, the {MEANINGS['Theta']}, {blocks}: theory and drawn networks with error bars",
-                caption=MEANINGS["Theta"],
+                caption=f"{_capital(MEANINGS['Theta'])}: likewise.",
             )
         )
     seen = [correlation(found.K, 0, b) for b in range(1, len(x))]
@@ -64,7 +65,7 @@ def through_blocks(context: Context) -> str:
             plot.through_blocks(rho, mean, stderr, every, label="correlation", names=names),
             name="blocks-correlation",
             alt=f"Correlation of two inputs {blocks}: theory and drawn networks with error bars",
-            caption="correlation of the typical example with two others: where it goes to 1, inputs are forgotten",
+            caption="Correlation of the typical example with two others: where it goes to 1, inputs are forgotten.",
         )
     )
     return (
@@ -106,6 +107,13 @@ def phases_of_blocks(context: Context) -> str:
         name="phases",
         alt=f"Phase diagram of {of.criticality.activation} in C_W and C_b, and this network",
         caption="How many blocks it takes for the difference of two inputs to change e-fold.",
+        text=(
+            Table(
+                title="This network",
+                columns=("C_b", "C_W"),
+                rows=((f"{C_b:.4g}", f"{C_W:.4g}"),),
+            ),
+        ),
     )
 
 
@@ -163,25 +171,33 @@ def _finite_width(context: Context) -> str:
     exist = [name for name, value in theory.tensors.items() if value is not None and name not in ("K", "Theta")]
     if len(exist) + 2 < len(theory.tensors):
         said.append(f"The other tensors do not exist for {theory.activation}: {theory.reason}.")
-    pictures = [
-        figure(
+    pictures = {
+        name: figure(
             plot.through_blocks(*_of_tensor(theory, found, name), label=name),
             name=f"tensor-{name}",
             alt=f"{name}, the {MEANINGS[name]}, in each of {of.net.depth} blocks: theory"
             + (" and simulation with error bars" if found is not None and name in found.tensors else " only"),
-            caption=MEANINGS[name],
+            caption=f"{_capital(MEANINGS[name])}.",
         )
         for name in exist
-    ]
+    }
     return (
         start
         + paragraph(
             "What finite width adds is, to first order in 1/n, these tensors: a correlation after a block is its "
             "tensor over the width n before the block. Lines are theory at leading order."
         )
-        + side_by_side(*pictures, narrow=True)
+        + side_by_side(*(pictures[name] for name in exist if name == "V"), narrow=True)
+        + folded(
+            f"{len(exist) - 1} more tensors",
+            side_by_side(*(pictures[name] for name in exist if name != "V"), narrow=True),
+        )
         + "".join(map(note, said))
     )
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _of_tensor(

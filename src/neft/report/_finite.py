@@ -86,6 +86,25 @@ def _representation(found: Representation) -> tuple[Table, ...]:
     )
 
 
+_POWERS = (1, 1, 2)
+"""Of 1/n, with which the errors of orders 1, 2 and 3 fall for large n."""
+
+
+def disagreements(found: Orders) -> list[str]:
+    """A sentence for each fitted power that is more than two standard errors from what theory says of large n."""
+    said = []
+    for order, ((power, stderr), theory) in enumerate(zip(found.powers, _POWERS), start=1):
+        away = abs(power - theory)
+        if stderr > 0 and away > 2 * stderr:
+            said.append(
+                f"Order {order} disagrees with theory: {power:.2f} is {away / stderr:.1f} standard errors from "
+                f"{theory}. "
+                f"Widths {found.widths[0]} to {found.widths[-1]} are not large enough for the leading power, or "
+                "the draws too few for their heavy tails."
+            )
+    return said
+
+
 @tables.register(Orders)
 def _orders(found: Orders) -> tuple[Table, ...]:
     rows = tuple(
@@ -100,6 +119,7 @@ def _orders(found: Orders) -> tuple[Table, ...]:
     if len(found.widths) > 1:
         powers = ", ".join(f"{p:.2f} ± {stderr:.2f}" for p, stderr in found.powers)
         notes.append(f"Fitted powers p of n^-p: {powers}. Theory says 1, 1 and 2 for large n.")
+        notes += disagreements(found)
     if found.lost.any():
         notes.append("A truncated kernel can lose positivity and run away; such predictions are left out.")
     columns = ("width", "order 1", "order 2", "order 3", "predictions that failed")

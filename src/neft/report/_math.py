@@ -18,15 +18,26 @@ def math(formula: str, *, block: bool = False) -> str:
     body = _row(tokens)
     if tokens:
         raise ValueError(f"formula is {formula!r}, but its braces do not match.")
-    display = ' display="block"' if block else ""
-    return f"<math{display}>{body}</math>"
+    if not block:
+        return f"<math>{body}</math>"
+    # A wide formula scrolls on a narrow page, for which the keyboard must reach it.
+    return (
+        f'<div class="formula" role="group" tabindex="0" aria-label="Formula"><math display="block">{body}</math></div>'
+    )
 
 
-def _row(tokens: list[str]) -> str:
+_PAIRS = {"(": ")", "⟨": "⟩", "[": "]"}
+
+
+def _row(tokens: list[str], end: str = "}") -> str:
+    return f"<mrow>{''.join(_parts(tokens, end))}</mrow>"
+
+
+def _parts(tokens: list[str], end: str) -> list[str]:
     parts = []
-    while tokens and tokens[0] != "}":
+    while tokens and tokens[0] != end:
         parts.append(_scripted(tokens))
-    return f"<mrow>{''.join(parts)}</mrow>"
+    return parts
 
 
 def _scripted(tokens: list[str]) -> str:
@@ -49,6 +60,12 @@ def _atom(tokens: list[str]) -> str:
             raise ValueError("a formula has an open brace without its end.")
         tokens.pop(0)
         return inside
+    if token in _PAIRS and _PAIRS[token] in tokens:
+        # A pair is one row, so that both are as tall as what they hold, and an index at the end belongs to all of it.
+        inside = "".join(_parts(tokens, _PAIRS[token]))
+        if not tokens:
+            raise ValueError(f"a formula has an open {token} without its end.")
+        return f"<mrow><mo>{token}</mo>{inside}<mo>{tokens.pop(0)}</mo></mrow>"
     if token == r"\frac":
         return f"<mfrac>{_atom(tokens)}{_atom(tokens)}</mfrac>"
     if token == r"\sqrt":

@@ -5,18 +5,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ._bars import Bars
+from ._document import document
 from ._html import note, paragraph
 from ._processes import shared
 
 if TYPE_CHECKING:
     from ._subject import Subject
-
-_CSS = Path(__file__).with_name("page.css")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,30 +121,17 @@ def _with_warnings(part: Writer, context: Context) -> str:
     return content + "".join(note(f"Warning: {text}") for text in said)
 
 
-def page(sections: Sequence[Section], heading: str = "neft") -> str:
-    """The whole document. Its policy forbids the browser to ask anything of anyone."""
+def page(sections: Sequence[Section], heading: str = "neft", lead: str = "") -> str:
+    """The whole document: contents that stay in view, and the sections. `lead` says in a line what it is about."""
     links = "".join(f'<li><a href="#s{i}">{escape(s.title)}</a></li>' for i, s in enumerate(sections, 1))
-    body = "".join(
+    main = "".join(
         f'<section id="s{i}" aria-labelledby="h{i}"><h2 id="h{i}">{escape(s.title)}</h2>{s.html}</section>\n'
         for i, s in enumerate(sections, 1)
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{escape(heading)}</title>
-<style>
-{_CSS.read_text(encoding="utf-8")}</style>
-</head>
-<body>
-<header><h1>{escape(heading)}</h1>
-<p>What perturbation theory says, what simulation shows, what to change. neft {escape(__version__)}</p></header>
-<nav aria-label="Contents"><ol>{links}</ol></nav>
-<main>
-{body}</main>
-</body>
-</html>
-"""
+    below = f"<p>{escape(lead)}</p>" if lead else ""
+    body = (
+        f'<div class="page">\n<nav aria-label="Contents"><ol>{links}</ol></nav>\n<div class="told">\n'
+        f"<header><h1>{escape(heading)}</h1>{below}</header>\n<main>\n{main}</main>\n"
+        f"<footer><p>neft {escape(__version__)}</p></footer>\n</div>\n</div>\n"
+    )
+    return document(heading, body)

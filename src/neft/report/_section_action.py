@@ -12,7 +12,7 @@ from ..action.results import Fit
 from ..data import Dataset
 from ._blocks_action import along_blocks, stopping_of_blocks, terms_of_blocks
 from ._figure import figure
-from ._html import heading, note, paragraph, side_by_side, table
+from ._html import heading, note, paragraph, table
 from ._math import math
 from ._page import Context
 from ._subject import Subject
@@ -74,9 +74,10 @@ def terms(context: Context) -> str:
             plot.draw(found),
             name="terms",
             alt="The largest terms of each order of the loss at the trained parameters, as shares of their order",
-            caption="Share of a term in its order, with its sign.",
+            caption="Share of each term in its order, with its sign: few terms make up nearly all of it.",
+            text=(by_term,),
         )
-        + side_by_side(table(by_order), table(by_term))
+        + table(by_order)
     )
 
 
@@ -117,7 +118,7 @@ def convergence(context: Context) -> str:
             name="ray",
             alt=f"The loss along t times the trained parameters, partial sums of several orders, and the radius of "
             f"convergence {bound.radius:.3g}",
-            caption="The loss in nats along the ray, and what its series at the origin makes of it.",
+            caption="The loss goes on smoothly; beyond the dotted radius partial sums of its series leave it.",
         )
     )
 
@@ -143,7 +144,8 @@ def stopping(context: Context) -> str:
             plot.draw(fit),
             name="fit",
             alt="Training and evaluation loss by epoch, and the root mean squares of U, W, b and c",
-            caption="Minibatches with Adam: both losses in nats, and the scales of the parameters.",
+            caption="Where the evaluation loss turns upwards while the training loss still falls, training should "
+            "stop.",
             wide=True,
         )
         + (
@@ -177,7 +179,7 @@ def _by_gradients(context: Context, fit: Fit) -> str:
             plot.draw(found),
             name="stopping",
             alt="Training and evaluation loss by step of gradient descent, and where each rule would stop",
-            caption=f"{steps} steps of size {_RATE:g}; losses in nats.",
+            caption=f"{steps} steps of size {_RATE:g}: the rules should stop near the least evaluation loss.",
         )
         + table(Table(title=facts.title, columns=facts.columns, rows=facts.rows, notes=facts.notes))
     )

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from .._result import Made
-from ._html import code, paragraph, table
+from ..claims import VERDICTS, full_outcomes
+from ._html import code, folded, paragraph, table
 from ._page import Context
 from ._tables import Table
 
@@ -29,6 +30,19 @@ def made(context: Context) -> str:
     return (
         paragraph("This command makes the page again:")
         + code(context.command)
-        + table(Table(title="What was used", columns=("", ""), rows=tuple(facts)), kind="records")
-        + table(Table(title="Time", columns=("section", "seconds"), rows=tuple(times)))
+        + _claims()
+        + folded(
+            "What was used", table(Table(title="What was used", columns=("", ""), rows=tuple(facts)), kind="records")
+        )
+        + folded("Time", table(Table(title="Time", columns=("section", "seconds"), rows=tuple(times))))
+    )
+
+
+def _claims() -> str:
+    # The ledger is about the theories, not about this network: a page of its own, which stands beside this one.
+    outcomes = full_outcomes()
+    counted = [f"{sum(o.verdict == name for o in outcomes)} {name}" for name in VERDICTS]
+    return (
+        f"<p>What the sources of these theories state was tested, {len(outcomes)} claims ({', '.join(counted)}): "
+        '<a href="claims.html">claims.html</a>, which <code>neft claims --kept --out claims.html</code> writes.</p>'
     )

@@ -7,8 +7,9 @@ import numpy as np
 
 from .. import plot, training
 from ..network import MLP
-from ..training.results import Forecast
+from ..training.results import Forecast, Orders
 from ._figure import figure
+from ._finite import disagreements
 from ._html import heading, note, paragraph, table
 from ._math import math
 from ._page import Context
@@ -20,7 +21,7 @@ _RATE = 0.25
 """Steps are this part of the largest stable one, so that they follow gradient flow closely."""
 
 _STEPS = 60
-_WIDEST = 256
+_WIDEST, _WIDE = 256, 128
 _DRAWS = 24
 _MOST = 16
 """Training examples beside terms of order 1/width."""
@@ -70,10 +71,24 @@ def forecast(context: Context) -> str:
             name="forecast",
             alt=f"First output at {len(tests[0])} test inputs: predicted mean with two spreads, and the outputs of "
             "trained networks",
-            caption="The first output at each test input. Bars are two standard deviations over initializations.",
+            caption=f"Dots should fill the bars, two standard deviations of infinite width. {_seen(found, draws)}",
         )
         + table(facts)
         + ("" if of.chain is not None else _on_more(of, context.quick))
+    )
+
+
+def _seen(found: Forecast, draws: int) -> str:
+    # Outputs of one network go together, so the spread of a spread is taken as that of the draws alone.
+    assert found.trained is not None
+    ours, theirs = (float(np.sqrt(np.mean(np.square(values)))) for values in (found.std, found.trained.std))
+    if abs(theirs / ours - 1) < 2 / np.sqrt(2 * draws):
+        return f"They do: trained networks spread by {theirs:.2g}, predicted is {ours:.2g}."
+    less = "less" if theirs < ours else "more"
+    return (
+        f"They disagree: trained networks spread {less}, by {theirs:.2g} instead of {ours:.2g}. That is what finite "
+        "width "
+        "does to training."
     )
 
 
@@ -202,7 +217,7 @@ def after(context: Context) -> str:
             plot.draw(found.prediction),
             name="after",
             alt="Contributions of kernel fluctuations, dNTK and ddNTK to the mean of the output at each test input",
-            caption="What each term adds to the mean of the output at each test input.",
+            caption="What each term adds to the mean of the output at each test input: at infinite width, nothing.",
         )
         + "".join(table(one) for one in tables(found))
     )
@@ -230,11 +245,17 @@ def orders(context: Context) -> str:
             plot.draw(found),
             name="orders",
             alt="Error of the predicted outputs against the width at orders 1, 2 and 3, with error bars",
-            caption=f"{_DRAWS} draws at each width; bars are two standard errors over them. For large n the errors "
-            "fall like 1/n, 1/n and 1/n².",
+            caption=f"{_DRAWS} draws at each width; bars are two standard errors over them. Errors should fall along "
+            "the "
+            f"dotted lines: 1/n for orders 1 and 2, 1/n² for order 3. {_fall(found)}",
         )
         + table(tables(found)[0])
     )
+
+
+def _fall(found: Orders) -> str:
+    away = disagreements(found)
+    return "They do within two standard errors." if not away else "Not all of them do: see below."
 
 
 class _Problem(NamedTuple):
@@ -269,6 +290,6 @@ def _no_orders(of: Subject) -> str | None:
 
 
 def _widths(width: int) -> tuple[int, ...]:
-    # Around the network's own; narrow ones have heavy tails that a few draws do not show.
-    top = max(4, min(2 * width, _WIDEST))
+    # From about the network's own on; narrow ones have heavy tails that a few draws do not show.
+    top = max(_WIDE, min(2 * width, _WIDEST))
     return top // 4, top // 2, top

@@ -1,22 +1,32 @@
 """Width: the tensors through the layers against simulation, the phase diagram, the distributions over draws."""
 
-import jax
 import numpy as np
 
 from .. import ensemble, plot, width
 from ..network import MLP
 from ._blocks_width import phases_of_blocks, through_blocks
-from ._drawn import affordable, drawn, with_error
+from ._critical_words import criticality
+from ._drawn import with_error
 from ._figure import figure
-from ._html import heading, note, paragraph, side_by_side
+from ._first import draws_of
+from ._html import folded, heading, note, paragraph, side_by_side
 from ._math import math
 from ._meanings import MEANINGS
 from ._page import Context
 from ._reasons import no_phases
 from ._subject import Subject
+from ._tables import Table
 
 _WIDEST, _DEEPEST = 128, 8
 _DIFFERENTIALS = ("P", "Q", "R", "S", "T", "U")
+_ROUNDING = 1e-5
+"""Of simulations in single precision, relative."""
+
+_NEAR = 1.6
+"""Times the network's variances up to which critical points are drawn into its phase diagram; all are in the table."""
+
+_SHOWN = ("K", "Theta", "V")
+"""What everything else follows from; the other tensors are folded away."""
 
 
 def flow(context: Context) -> str:
@@ -29,27 +39,57 @@ def flow(context: Context) -> str:
     exist = [name for name, values in theory.tensors.items() if values is not None]
     wanted = [name for name in exist if not ((context.quick or net.depth > _DEEPEST) and name in _DIFFERENTIALS)]
     found = ensemble.estimate(net, of.x, draws=draws, key=of.key, only=wanted, dtype=np.float32)
-    pictures = [
-        figure(
+    pictures = {
+        name: figure(
             plot.tensor(theory, found, name),
             name=f"tensor-{name}",
             alt=f"{name}, the {MEANINGS[name]}, in each of {net.depth} layers: theory"
             + (" and simulation with error bars" if name in wanted else " only"),
-            caption=MEANINGS[name],
+            caption=f"{MEANINGS[name][0].upper()}{MEANINGS[name][1:]}. {_agreement(theory, found, name)}",
         )
         for name in exist
-    ]
+    }
+    others = [name for name in exist if name not in _SHOWN]
     return (
         heading("Through the layers")
-        + paragraph("At infinite width everything follows from a kernel,")
+        + paragraph("At infinite width everything follows from the kernel K, the variance of a preactivation,")
         + math("K^{l+1} = C_b + C_W ⟨σ^2⟩_{K^l}", block=True)
         + paragraph(
-            "and what finite width adds is, to first order in 1/n, these tensors: a correlation of layer l is its "
-            f"tensor over n. Lines are theory at leading order, points are {draws} networks drawn at random, of widths "
-            f"{' - '.join(map(str, net.widths))}, with two standard errors, for a typical training example."
+            "and from the NTK Θ, the speed at which outputs learn. Finite width adds, to first order in 1/n, a few "
+            "tensors; the first is V: over random draws the kernel of a layer fluctuates with variance V/n. Lines are "
+            f"theory, points {draws} networks drawn at random, of widths {' - '.join(map(str, net.widths))}, with two "
+            "standard errors."
         )
-        + side_by_side(*pictures, narrow=True)
+        + side_by_side(*(pictures[name] for name in exist if name in _SHOWN), narrow=True)
+        + (
+            folded(
+                f"{len(others)} more tensors: {', '.join(_letters(others))}",
+                side_by_side(*(pictures[name] for name in others), narrow=True),
+            )
+            if others
+            else ""
+        )
         + _remarks(of, theory, exist, wanted, changed)
+    )
+
+
+def _letters(names: list[str]) -> list[str]:
+    return [name.replace("Theta", "Θ").replace("1", "₁") for name in names]
+
+
+def _agreement(theory: width.results.Statistics, found: ensemble.results.Estimates, name: str) -> str:
+    """How far the points are from the line at the output, in numbers: what the eye should see."""
+    estimate = found.tensors.get(name)
+    if estimate is None:
+        return "Theory alone."
+    line, mean, error = (float(values[-1]) for values in (getattr(theory, name), estimate.mean, estimate.stderr))
+    apart = abs(mean - line)
+    if apart <= max(2 * error, _ROUNDING * abs(line)):
+        return "At the output theory and simulation agree within two standard errors."
+    part = f"{100 * apart / abs(line):.2g} % of it" if line else f"{apart:.2g}"
+    above = "above" if mean > line else "below"
+    return (
+        f"At the output simulation is {above} theory by {part}, {apart / error:.1f} standard errors: next order in 1/n."
     )
 
 
@@ -64,7 +104,7 @@ def _simulated(net: MLP) -> tuple[MLP, bool]:
 
 
 def _remarks(of: Subject, theory: width.results.Statistics, exist: list[str], wanted: list[str], changed: bool) -> str:
-    said = ["Points and lines differ by what is of next order in 1/n, and by chance."]
+    said = []
     if changed:
         said.append(f"Simulated hidden layers are at most {_WIDEST} wide; the ratios of widths are kept.")
     if len(exist) < len(theory.tensors):
@@ -78,15 +118,17 @@ def phases(context: Context) -> str:
     """The phase diagram, with this network on it."""
     of = context.of
     if reason := no_phases(of):
-        return heading("Phases") + note(reason)
+        return heading("Is it critical?") + note(reason)
     if of.jumps:
         return note(f"{of.jumping} jumps, so there is no phase diagram: χ_⊥ does not exist.")
     if of.chain is None:
-        return heading("Phases") + phases_of_blocks(context)
+        return heading("Is it critical?") + phases_of_blocks(context)
     C_b, C_W = of.plain.C_b[-1], of.plain.C_W[-1]
     points = width.critical(of.plain.activation).points
-    high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in points)]))
-    high_W = max(2.0, 1.4 * max([C_W, *(point.C_W for point in points)]))
+    # Those far away would take the room of what is near.
+    near = [point for point in points if point.C_W <= _NEAR * C_W and point.C_b <= max(_NEAR * C_b, 1.0)]
+    high_b = max(0.5, 1.25 * max([C_b, *(point.C_b for point in near)]))
+    high_W = max(2.0, 1.4 * max([C_W, *(point.C_W for point in near)]))
     low_W = min(0.25 * high_W, 0.8 * C_W)
     count = 31 if context.quick else 61
     diagram = width.phase(
@@ -94,66 +136,62 @@ def phases(context: Context) -> str:
     )
     chi = math("χ_⊥ = C_W ⟨σ′^2⟩_{K^*} = 1")
     return (
-        heading("Phases")
-        + f"<p>The white line is {chi}: on it a deep network neither forgets nor amplifies the difference of two "
-        "inputs; stars are critical points, where its variance is marginal too. The diamond is this network"
-        + (" (its last layer)" if len(set(of.plain.C_W)) + len(set(of.plain.C_b)) > 2 else "")
-        + ".</p>"
+        heading("Is it critical?") + paragraph(criticality(of).answer) + "<p>The diamond is this "
+        f"network{' (its last layer)' if len(set(of.plain.C_W)) + len(set(of.plain.C_b)) > 2 else ''}. "
+        f"On the white line the susceptibility {chi}: a deep network neither forgets nor amplifies the difference of "
+        "two "
+        "inputs. Stars are critical points, where its variance keeps its size too.</p>"
         + figure(
             plot.placed(diagram, C_b=C_b, C_W=C_W),
             name="phases",
             alt=f"Phase diagram of {of.plain.activation.name} in C_W and C_b: depth scale, critical points, and this "
             f"network at C_W = {C_W:.4g}, C_b = {C_b:.4g}",
-            caption="How many layers it takes for the difference of two inputs to change e-fold.",
+            caption="Colours: how many layers it takes for the difference of two inputs to change e-fold. The nearer "
+            "the "
+            "diamond to a star, the deeper the network may be.",
+            text=(_points(of, points, C_b, C_W),),
         )
     )
 
 
+def _points(of: Subject, points: tuple[width.results.CriticalPoint, ...], C_b: float, C_W: float) -> Table:
+    rows = [("this network", f"{C_b:.4g}", f"{C_W:.4g}")]
+    rows += [(f"critical point, {point.universality}", f"{point.C_b:.4g}", f"{point.C_W:.4g}") for point in points]
+    return Table(title=f"Phase diagram of {of.plain.activation.name}", columns=("", "C_b", "C_W"), rows=tuple(rows))
+
+
 def distributions(context: Context) -> str:
-    """Outputs and NTK of drawn networks beside what theory says of them."""
-    of, draws, start = context.of, 500 if context.quick else 1500, heading("Over random draws")
-    if of.chain is None:
-        draws = affordable(of.net, draws, context.quick)
-        if of.unknown:
-            return start + note(of.unknown)
-    stats, n = of.stats, of.width
-    found = drawn(of.net, of.x, draws, jax.random.fold_in(of.key, 1))
-    # Where blocks have no tensors of order 1/width, theory is that of infinite width.
+    """The NTK of drawn networks beside what theory says of it, and the variance of their outputs."""
+    of, start = context.of, heading("From draw to draw")
+    if of.chain is None and of.unknown:
+        return start + note(of.unknown)
+    stats, n, found = of.stats, of.width, draws_of(of, context.quick)
+    draws = len(found.outputs)
     finite = stats.tensors.get("V") is not None and stats.tensors.get("K1") is not None
-    density = width.density(stats) if finite else float(stats.K[-1])
-    predicted = density.variance if isinstance(density, width.results.Density) else density
-    pieces = [
-        figure(
-            plot.output_distribution(density, found.outputs),
-            name="outputs",
-            alt=f"Density of the outputs of {draws} drawn networks with error bars, the Gaussian of infinite width"
-            + (" and the density of order 1/width" if finite else ""),
-            caption="An output at the typical example, over random draws of all weights; bars are two standard errors.",
-        )
-    ]
-    mean, spread = 0.0, None
-    if not of.jumps:
-        mean = Theta = float(stats.Theta[-1])
-        if stats.tensors.get("A") is not None:
-            spread = float(np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n))
-        if stats.tensors.get("Theta1") is not None:
-            mean += float(stats.Theta1[-1]) / n
-        pieces.append(
-            figure(
-                plot.ntk_distribution(found.ntk, mean=mean, spread=spread, infinite=Theta),
-                name="ntk",
-                alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and "
-                + ("the NTK of infinite width" if spread is None else "a Gaussian of the predicted mean and spread"),
-                caption="How fast this output would learn from this example: it differs from draw to draw.",
-            )
-        )
+    predicted = width.density(stats).variance if finite else float(stats.K[-1])
     variance, error = with_error((found.outputs**2).mean(1))
-    said = f"An output's variance is predicted as {predicted:.4g} and is {variance:.4g} ± {error:.1g}"
+    said = f"In {draws} draws an output's variance is {variance:.4g} ± {error:.1g}, and {predicted:.4g} is predicted"
     beyond = "" if finite else " Predictions are those of infinite width, from which networks differ by order 1/width."
+    if of.jumps:
+        return start + paragraph(f"{said}.{beyond}")
+    mean = Theta = float(stats.Theta[-1])
+    spread = None
+    if stats.tensors.get("A") is not None:
+        spread = float(np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n))
+    if stats.tensors.get("Theta1") is not None:
+        mean += float(stats.Theta1[-1]) / n
     return (
         start
-        + paragraph(f"{said} in {draws} draws{'' if of.jumps else _of_ntk(found.ntk, mean, spread)}.{beyond}")
-        + side_by_side(*pieces)
+        + paragraph(f"{said}{_of_ntk(found.ntk, mean, spread)}.{beyond}")
+        + figure(
+            plot.ntk_distribution(found.ntk, mean=mean, spread=spread, infinite=Theta),
+            name="ntk",
+            alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and "
+            + ("the NTK of infinite width" if spread is None else "a Gaussian of the predicted mean and spread"),
+            caption="How fast an output would learn from this example. At infinite width all draws stand on the dashed "
+            "line; at this width they spread around it"
+            + (", as theory says of their mean and spread; their shape is not Gaussian." if spread else "."),
+        )
     )
 
 
@@ -161,8 +199,8 @@ def _of_ntk(ntk: np.ndarray, mean: float, spread: float | None) -> str:
     found, error = with_error(ntk.mean(1))
     variance, of_variance = with_error(((ntk - ntk.mean()) ** 2).mean(1))
     width = np.sqrt(variance)
-    predicted = "" if spread is None else f"{spread:.3g} and "
+    predicted = "" if spread is None else f" ({spread:.3g} predicted)"
     return (
-        f"; the NTK's mean is predicted as {mean:.4g} and is {found:.4g} ± {error:.1g}, its standard deviation "
-        f"{'is ' if spread is None else ''}{predicted}{width:.3g} ± {of_variance / (2 * width) if width else 0:.1g}"
+        f"; the NTK's mean is {found:.4g} ± {error:.1g} ({mean:.4g} predicted), its standard deviation {width:.3g} ± "
+        f"{of_variance / (2 * width) if width else 0:.1g}{predicted}"
     )

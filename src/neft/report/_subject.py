@@ -100,6 +100,15 @@ class Subject:
         return f"{self.kind} {short} on {self.train.name}"
 
     @property
+    def lead(self) -> str:
+        """What the page tells, in a line."""
+        return (
+            f"{self.net.depth} layers, {self.net.parameter_count():,} parameters, {self.train.count:,} examples: "
+            "what finite "
+            "width does to this network, by theory and by simulation."
+        )
+
+    @property
     def kind(self) -> str:
         """The activations, and for a network of blocks what else it is made of, in a few words."""
         if self.chain is not None:

@@ -38,8 +38,8 @@ def write(
 
     Args:
         path: the file; what it held before is replaced.
-        net: the network that the page is about, of any blocks; by default tanh of three layers, width 128, with the
-            inputs and outputs of the data. What does not apply to it says why.
+        net: the network that the page is about, of any blocks; by default that of `default`, with the inputs and
+            outputs of the data. What does not apply to it says why.
         train: its training examples (see `examples`); by default those of Fashion-MNIST, pooled to the network's number
             of inputs.
         test: its test examples.
@@ -73,7 +73,7 @@ def write(
         raise ValueError(f"sections is {_check.brief(sections)}, but must hold tuples of a title and functions.")
     target = Path(path)
     _refuse_unwritable(target)
-    subject, heading = None, "neft"
+    subject, heading, lead = None, "neft", ""
     if sections is None or net is not None or train is not None:
         from ._examples import examples
         from ._subject import Recipe, Subject  # with it comes JAX
@@ -81,22 +81,22 @@ def write(
         if train is None:
             train, test = examples(inputs=None if net is None else net.inputs)
         if net is None:
-            from .. import MLP
+            from ._default import default
 
-            net = MLP(widths=(train.features, 128, 128, train.classes), activation="tanh")
+            net = default(train.features, train.classes)
         from ..network.engine import plain
 
         chain = plain(net)
         recipe = Recipe(loss=loss, batch=batch, momentum=momentum)
         subject = Subject(net=net if chain is None else chain, train=train, test=test, seed=seed, recipe=recipe)
-        heading = subject.title
+        heading, lead = subject.title, subject.lead
     if sections is None:
         from ._sections import SECTIONS as sections
     command = command or f"neft report{' --quick' if quick else ''} --seed {seed}"
     done = run(sections, seed=seed, command=command, quick=quick, subject=subject, quiet=quiet, workers=workers)
     # Ctrl-C in the milliseconds of writing comes too late to stop anything, and could leave a temporary file.
     with ignore_interrupts(), writing(target) as file:
-        file.write(page(done, heading))
+        file.write(page(done, heading, lead))
     return Written(sections=done, seconds=time.perf_counter() - start)
 
 
