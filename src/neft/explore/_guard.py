@@ -1,7 +1,7 @@
 """Who may ask what: a local page alone, from its own address, with the token that its address carries.
 
-A page of another site can send requests to 127.0.0.1, and another name can be made to point there. Hence the host must be
-this one, what computes is POSTed with this origin and the token, and nothing outside may be loaded.
+A page of another site can send requests to 127.0.0.1, and another name can be made to point there. Hence the host must
+be this one, what computes is POSTed with this origin and the token, and nothing outside may be loaded.
 """
 
 import hmac

@@ -8,11 +8,13 @@ from typing import Any
 
 from .._version import __version__
 from . import _limits
-from ._phases import HIGHEST_C_b, HIGHEST_C_W
+from ._phases import HIGHEST_C_W, HIGHEST_C_b
 from ._settings import NORMS, RESIDUALS, Settings
 
 STYLES = ("explore.css",)
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js", "derive.js", "figures.js", "page.js", "regression.js", "start.js")
+LIBRARIES = ("vendor/d3.min.js", "vendor/plot.min.js")
+OWN = ("derive.js", "figures.js", "page.js", "regression.js", "tables.js", "start.js")
+SCRIPTS = (*LIBRARIES, *OWN)
 """In the order in which they are loaded."""
 
 LICENCES = ("vendor/d3.LICENSE", "vendor/plot.LICENSE")
@@ -56,7 +58,8 @@ def document(head: str, end: str, title: str = "neft explore") -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="color-scheme" content="light dark">\n<title>{html.escape(title)}</title>\n{ICON}\n{head}\n</head>\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{html.escape(title)}</title>\n{ICON}\n{head}\n</head>\n"
         f'<body>\n<div id="neft">\n{text("body.html")}\n</div>\n{end}\n</body>\n</html>\n'
     )
 
@@ -69,10 +72,10 @@ ICON = (
 
 
 def embedded(record: Any) -> str:
-    """JSON that may stand inside of an element of HTML: no tag begins or ends in it.
+    r"""JSON that may stand inside of an element of HTML: no tag begins or ends in it.
 
     >>> embedded("</script>")
-    '"\\\\u003c/script\\\\u003e"'
+    '"\\u003c/script\\u003e"'
     """
     text = json.dumps(record, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

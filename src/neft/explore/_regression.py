@@ -11,7 +11,7 @@ from ._limits import FARTHEST, MOST_POINTS
 from ._numbers import short
 from ._settings import Settings
 
-GRID, FEW = 81, 21
+GRID, FEW = 41, 21
 """Places on the line at infinite width, and at this width or by simulation."""
 
 _PER_DECADE, _DECADES = 4, 4

@@ -134,24 +134,29 @@ def trained(settings: Settings, say: Say) -> dict[str, Any]:
     net, (x, y) = _regression.network(settings), _regression.arrays(settings)
     at, places = _regression.times(settings), _regression.line(_regression.FEW)
     key, draws = jax.random.key(settings.seed), min(settings.draws, TRAINED)
-    moments, found = [], {"x": short(places[:, 0]), "times": short(at), "draws": draws}
-    # From the end, which is what one wants to see first.
-    for i, time in enumerate(at[::-1]):
-        plan: dict[str, Any] = {"steps": 1, "learning_rate": 1e-12} if time == 0 else {"time": None if np.isinf(time) else float(time)}
-        one = training.ensemble(net, x, y, places, draws=draws, key=key, dtype=np.float32, **plan)
+    found = {"x": short(places[:, 0]), "times": short(at), "draws": draws}
+    moments: list[dict[str, Any] | None] = [None] * len(at)
+    # From the end, which is what one wants to see first; before training is what each of them began with.
+    for done, i in enumerate(range(len(at) - 1, 0, -1), start=1):
+        time = None if np.isinf(at[i]) else float(at[i])
+        one = training.ensemble(net, x, y, places, draws=draws, key=key, dtype=np.float32, time=time)
         if one.good.sum() < 2:
             raise ValueError("fewer than two networks could be trained to the end: take a smaller C_W or more width.")
-        moments.insert(
-            0,
-            {
-                "mean": short(one.mean[:, 0], 5),
-                "std": short(one.std[:, 0], 5),
-                "stderr": short(one.stderr[:, 0], 3),
-                "some": short(one.test[one.good][:6, :, 0], 4),
-            },
-        )
-        say((i + 1) / len(at), found | {"moments": [None] * (len(at) - len(moments)) + moments})
+        moments[i] = _moment(one.test[one.good][..., 0])
+        moments[0] = _moment(one.start[..., 0])
+        say(done / (len(at) - 1), found | {"moments": moments})
     return found | {"moments": moments}
+
+
+def _moment(outputs: np.ndarray) -> dict[str, Any]:
+    # Of networks by places.
+    std = outputs.std(axis=0, ddof=1)
+    return {
+        "mean": short(outputs.mean(axis=0).astype(float), 5),
+        "std": short(std.astype(float), 5),
+        "stderr": short((std / np.sqrt(len(outputs))).astype(float), 3),
+        "some": short(outputs[:6].astype(float), 4),
+    }
 
 
 JOBS: dict[str, Callable[[Settings, Say], dict[str, Any]]] = {

@@ -2,6 +2,11 @@
 "use strict";
 (() => {
   const neft = (globalThis.neftExplore ??= {});
+  class Sentence extends Error {
+    constructor({ error, fields }) { super(error ?? "a value cannot be worked with"); this.sentence = error; this.fields = fields; }
+  }
+  neft.Sentence = Sentence;
+
   const LIMIT = 0.5, FINE = 0.1, BROKEN = 1;
 
   // N(z; 0, k2) [1 + k4 / (24 k2^2) He4(z / sqrt k2)]: docs/theory/width, eq. 19.

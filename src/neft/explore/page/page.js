@@ -46,7 +46,7 @@
       const list = this.find("#f-activation");
       for (const name of this.facts.activations) list.append(make("option", { value: name }, name));
       if (!this.facts.tables) list.append(make("option", { value: "" }, "own expression…"));
-      for (const field of NUMBERS) this.number(this.find("#numbers"), field);
+      for (const field of NUMBERS) this.number(this.find("#numbers"), { ...field, ...this.facts.fields?.[field.name] });
       for (const field of RATES) this.number(this.find("#rates"), field);
       this.number(this.find("#skip"), SKIP);
       this.number(this.find("#draws"), DRAWS);
@@ -59,9 +59,12 @@
       for (const card of this.root.querySelectorAll("[data-view]")) this.tools(card);
       this.find("#about").textContent = `neft ${this.facts.version}. ${this.facts.about ?? "Everything is computed on this machine."} Drawn with Observable Plot and D3 (ISC licence).`;
       if (this.facts.live) this.find("#live").textContent = this.facts.live;
-      if (this.facts.tables) for (const selector of ["#draw-box", "#rates", "#blocks", ".buttons"]) {
-        const part = this.find(selector);
-        (part.closest("details") ?? part).hidden = true;
+      if (this.facts.tables) {
+        for (const selector of ["#draw-box", "#rates", "#blocks", ".buttons", "#f-points", ".choose"]) {
+          const part = this.find(selector);
+          (part.closest("details") ?? part.closest(".field") ?? part).hidden = true;
+        }
+        this.find("#view-regression .small").textContent = this.facts.regression;
       }
     }
 
@@ -433,19 +436,21 @@
       this.frame.picture.setAttribute("role", "group");
       const picture = this.frame.picture;
       const point = this.movePoint();
+      const grain = this.facts.grain ?? [0.01, 0.005];
+      const snap = (value, size) => +(Math.round(value / size) * size).toFixed(4);
       if (focused) point.focus();
       const place = event => {
         const box = picture.getBoundingClientRect(), scale = +picture.getAttribute("width") / box.width;
         const [x1, x2, y1, y2] = this.frame.limits;
         const x = this.frame.x.invert((event.clientX - box.left) * scale), y = this.frame.y.invert((event.clientY - box.top) * scale);
-        return { C_W: Math.round(100 * Math.min(x2, Math.max(x1, x))) / 100, C_b: Math.round(200 * Math.min(y2, Math.max(y1, y))) / 200 };
+        return { C_W: snap(Math.min(x2, Math.max(x1, x)), grain[0]), C_b: snap(Math.min(y2, Math.max(y1, y)), grain[1]) };
       };
       picture.addEventListener("pointerdown", event => { picture.setPointerCapture(event.pointerId); this.dragging = true; event.preventDefault(); point.focus({ preventScroll: true }); this.since = performance.now(); this.set(place(event)); });
       picture.addEventListener("pointermove", event => { if (this.dragging) { this.since = performance.now(); this.set(place(event)); } });
       for (const name of ["pointerup", "pointercancel"]) picture.addEventListener(name, () => { this.dragging = false; });
       point.addEventListener("keydown", event => {
         const size = event.shiftKey ? 10 : 1;
-        const move = { ArrowRight: [0.01, 0], ArrowLeft: [-0.01, 0], ArrowUp: [0, 0.005], ArrowDown: [0, -0.005] }[event.key];
+        const move = { ArrowRight: [grain[0], 0], ArrowLeft: [-grain[0], 0], ArrowUp: [0, grain[1]], ArrowDown: [0, -grain[1]] }[event.key];
         if (!move) return;
         event.preventDefault();
         const [x1, x2, y1, y2] = this.frame.limits;

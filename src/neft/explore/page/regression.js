@@ -35,6 +35,10 @@
       const key = (this.asked = this.key);
       this.end();
       this.finite = this.trained = null;
+      page.find("#view-regression").classList.add("busy");
+      // While a slider moves nothing is asked.
+      await new Promise(after => setTimeout(after, this.infinite ? 180 : 0));
+      if (key !== this.asked) return;
       try {
         const found = await page.source.ask("regression", page.settings);
         if (key !== this.asked) return;
@@ -45,6 +49,7 @@
         slider.value = this.index;
         this.show();
       } catch (error) { if (key === this.asked) { this.asked = null; page.failed(error, "#e-job"); } }
+      finally { if (key === this.asked || this.asked === null) page.find("#view-regression").classList.remove("busy"); }
     }
 
     async start(name) {
@@ -72,7 +77,8 @@
       this.frame = neft.drawRegression(card.querySelector(".plot"), { ...this, points: page.settings.points, index: i }, "Functions of trained networks; their numbers are in the table below.");
       this.frame.picture.addEventListener("click", event => this.click(event));
       let words = `Dashed: the mean of infinitely wide networks at time ${text}, with two standard deviations over initializations.`;
-      if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
+      if (page.facts.tables) words += "";
+      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
       else words += " What this width changes takes some seconds: ask for it below.";
       if (this.trained) words += ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`;
       if (infinite.notes.length) words += ` ${infinite.notes.join(" ")}`;
@@ -84,6 +90,7 @@
     }
 
     click(event) {
+      if (this.page.facts.tables) return;
       const page = this.page, box = this.frame.picture.getBoundingClientRect(), scale = +this.frame.picture.getAttribute("width") / box.width;
       const [px, py] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
       const near = page.settings.points.findIndex(([x, y]) => Math.hypot(this.frame.x.apply(x) - px, this.frame.y.apply(y) - py) < 11);

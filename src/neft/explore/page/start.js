@@ -3,11 +3,6 @@
 (() => {
   const neft = (globalThis.neftExplore ??= {});
 
-  class Sentence extends Error {
-    constructor({ error, fields }) { super(error ?? "a value cannot be worked with"); this.sentence = error; this.fields = fields; }
-  }
-  neft.Sentence = Sentence;
-
   neft.Server = class {
     constructor(token) {
       Object.assign(this, { token, gone: false, onLost() {}, onBack() {} });
@@ -24,7 +19,7 @@
         throw Object.assign(error, { lost: true });
       }
       if (answer.status === 403) this.onLost("This address does not carry the server’s token: open the address that neft explore printed.");
-      if (!answer.ok) throw new Sentence(await answer.json());
+      if (!answer.ok) throw new neft.Sentence(await answer.json());
       return answer;
     }
 
@@ -45,7 +40,7 @@
             const record = JSON.parse(line);
             if ("progress" in record) heard(record);
             else if ("result" in record) return record.result;
-            else throw new Sentence(record);
+            else throw new neft.Sentence(record);
           }
         }
       } catch (error) {
