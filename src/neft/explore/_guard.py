@@ -4,6 +4,7 @@ A page of another site can send requests to 127.0.0.1, and another name can be m
 be this one, what computes is POSTed with this origin and the token, and nothing outside may be loaded.
 """
 
+import contextlib
 import hmac
 import json
 from typing import Any
@@ -26,6 +27,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+_TOO_LONG = 413, f"the request is too long: it may have {MOST_BYTES:,} bytes."
 
 
 class Guard:
@@ -67,7 +70,7 @@ class Guard:
             return 405, "the method must be GET, or POST for what computes."
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
-            return 413, f"the request is too long: it may have {MOST_BYTES:,} bytes."
+            return _TOO_LONG
         return None
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +86,8 @@ class Guard:
 
         async def headed(message: Message) -> None:
             nonlocal begun
+            if taken > MOST_BYTES:  # whatever came of what was cut off
+                return
             begun = True
             if message["type"] == "http.response.start":
                 known = {name.lower() for name, _ in message["headers"]}
@@ -90,11 +95,10 @@ class Guard:
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
-        try:
+        with contextlib.suppress(_TooLong):
             await self._app(scope, counted, headed)
-        except _TooLong:
-            if not begun:
-                await _refuse(send, 413, f"the request is too long: it may have {MOST_BYTES:,} bytes.")
+        if taken > MOST_BYTES and not begun:
+            await _refuse(send, *_TOO_LONG)
 
 
 class _TooLong(Exception):
