@@ -77,7 +77,12 @@ def opened(browser):
 
 
 def shown(page):
-    page.wait_for_function("globalThis.neftExplore?.page?.derived && !neftExplore.page.asking")
+    when(page, "!!globalThis.neftExplore?.page?.derived && !neftExplore.page.asking")
+
+
+def when(page, expression, argument=None):
+    # Playwright's own waiting evaluates a string in the page, which its policy forbids.
+    until(lambda: page.evaluate(expression, argument), PATIENCE / 1000)
 
 
 def quiet(page, address):
@@ -100,8 +105,5 @@ def violations(page):
     """The serious ones that axe-core finds."""
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [
-        (one["id"], one["nodes"][0]["html"][:120])
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    return [(one["id"], one["nodes"][0]["html"][:120]) for one in serious]

@@ -13,12 +13,19 @@ import pytest
 import neft
 from neft.explore._settings import Settings
 
-from .conftest import quiet, serving, shown, until, violations
+from .conftest import quiet, serving, shown, until, violations, when
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("explorer")]
 
 SLIDE = """([name, value]) => { const e = document.querySelector(`#f-${name}`); e.value = value;
   e.dispatchEvent(new Event('input', { bubbles: true })); }"""
+SETTLED = """wanted => !neftExplore.page.asking
+  && Object.entries(wanted).every(([name, value]) => neftExplore.page.flowOf?.[name] === value)"""
+DENSITY = """z => { const d = neftExplore.page.derived.density;
+  return z.map(z => neftExplore.edgeworth(z, d.variance, d.fourth)); }"""
+MOVING = """[...document.querySelectorAll('#neft *')].map(e => getComputedStyle(e))
+  .filter(s => s.transitionDuration !== '0s' || s.animationName !== 'none').length"""
+SAYS = "([name, text]) => document.querySelector(`#e-${name}`).textContent.includes(text)"
 SETTINGS = "structuredClone(neftExplore.page.settings)"
 
 
@@ -27,10 +34,7 @@ def slide(page, name, value):
 
 
 def settled(page, **values):
-    page.wait_for_function(
-        "wanted => !neftExplore.page.asking && Object.entries(wanted).every(([k, v]) => neftExplore.page.flowOf?.[k] === v)",
-        arg=values,
-    )
+    when(page, SETTLED, values)
 
 
 def test_sliders_show_what_theory_says(opened, server):
@@ -47,10 +51,7 @@ def test_sliders_show_what_theory_says(opened, server):
     assert np.isclose(found["tangent"]["spread"] / found["tangent"]["infinite"], meaning.spread_ntk[-1], rtol=1e-6)
     assert np.isclose(found["density"]["reach"], density.reach, rtol=0.01)
     z = density.z[::40]
-    drawn = page.evaluate(
-        "z => z.map(z => neftExplore.edgeworth(z, neftExplore.page.derived.density.variance, neftExplore.page.derived.density.fourth))",
-        z.tolist(),
-    )
+    drawn = page.evaluate(DENSITY, z.tolist())
     np.testing.assert_allclose(drawn, density.density[::40], rtol=1e-6)
     assert page.locator("#view-flow svg").count() == 3 and "width 64" in page.inner_text("#verdict")
     quiet(page, server)
@@ -59,7 +60,7 @@ def test_sliders_show_what_theory_says(opened, server):
 def test_a_point_is_dragged_and_moved_by_arrow_keys_while_the_diagram_stays(opened, server):
     page = opened(server)
     page.wait_for_selector("#view-phase .point")
-    page.wait_for_function("neftExplore.page.phases?.fine")
+    when(page, "neftExplore.page.phases?.fine")
     page.evaluate("document.querySelector('#view-phase svg').dataset.mark = 'same'")
     box = page.locator("#view-phase .point").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -87,18 +88,18 @@ def test_an_address_restores_the_view_and_so_does_a_reload(opened, server):
     assert page.input_value("#f-activation") == "relu" and page.input_value("#n-depth") == "4"
     assert "R, S, T, U do not exist" in page.inner_text("#absent")
     slide(page, "C_b", 0.25)
-    page.wait_for_function("location.hash.includes('C_b=0.25')")
+    when(page, "location.hash.includes('C_b=0.25')")
     page.reload()
     shown(page)
     assert page.evaluate(SETTINGS)["C_b"] == 0.25 and page.input_value("#f-activation") == "relu"
     page.evaluate("location.hash = 'depth=3'")
-    page.wait_for_function("neftExplore.page.settings.depth === 3 && neftExplore.page.settings.activation === 'tanh'")
+    when(page, "neftExplore.page.settings.depth === 3 && neftExplore.page.settings.activation === 'tanh'")
     quiet(page, server)
 
 
 def test_what_stands_in_an_address_is_text(opened, server):
     page = opened(f"{server}#activation=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3Ez&view=%22%3E%3Cscript%3E", wait=False)
-    page.wait_for_function("document.querySelector('#e-activation').textContent.includes('img')")
+    when(page, "document.querySelector('#e-activation').textContent.includes('img')")
     assert page.locator("img").count() == 0 and page.locator("main script").count() == 0
     assert [line for line in page.said if "422" not in line] == []
 
@@ -106,9 +107,7 @@ def test_what_stands_in_an_address_is_text(opened, server):
 def test_bad_values_get_a_sentence_beside_their_field(opened, server):
     page = opened(server)
     page.fill("#n-depth", "500")
-    page.wait_for_function(
-        "document.querySelector('#e-depth').textContent === 'depth is 500, but must be at most 128.'"
-    )
+    when(page, "document.querySelector('#e-depth').textContent === 'depth is 500, but must be at most 128.'")
     assert page.get_attribute("#n-depth", "aria-invalid") == "true"
     page.fill("#n-depth", "")
     assert page.inner_text("#e-depth") == "Depth must be a whole number."
@@ -117,7 +116,7 @@ def test_bad_values_get_a_sentence_beside_their_field(opened, server):
     assert page.inner_text("#e-depth") == ""
     page.select_option("#f-activation", "")
     page.fill("#f-expression", "z*sigmoid(1.7*z")
-    page.wait_for_function("document.querySelector('#e-activation').textContent.includes(\"')'\")")
+    when(page, "document.querySelector('#e-activation').textContent.includes(\"')'\")")
     page.fill("#f-expression", "z*sigmoid(1.7*z)")
     settled(page, activation="z*sigmoid(1.7*z)")
 
@@ -151,7 +150,7 @@ def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server
         page.click("#draw")
         assert page.is_visible("#draw-progress") and page.is_visible("#draw-stop")
     for page in (one, two):
-        page.wait_for_function("neftExplore.page.drawn?.tensors")
+        when(page, "neftExplore.page.drawn?.tensors")
         assert page.is_hidden("#draw-progress") and "500 drawn networks" in page.inner_text("#view-flow .caption")
     means = [page.evaluate("neftExplore.page.drawn.tensors.K.mean") for page in (one, two)]
     errors = one.evaluate("neftExplore.page.drawn.tensors.K.stderr")
@@ -169,10 +168,9 @@ def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server
 @pytest.mark.parametrize("size", [(390, 844), (1280, 900)], ids=["phone", "desktop"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_the_page(opened, server, size, scheme):
-    page = opened(
-        f"{server}#residual=one&norm=rms&depth=4&width=8", size=size, color_scheme=scheme, reduced_motion="reduce"
-    )
-    page.wait_for_function("neftExplore.page.phases")
+    address = f"{server}#residual=one&norm=rms&depth=4&width=8"
+    page = opened(address, size=size, color_scheme=scheme, reduced_motion="reduce")
+    when(page, "neftExplore.page.phases")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert violations(page) == []
     for view in ("phase", "flow", "density", "ntk"):
@@ -181,8 +179,7 @@ def test_everybody_can_use_the_page(opened, server, size, scheme):
         card.locator("summary").first.click()
         assert card.locator("table tbody tr").count() >= 1
     assert "not followed by two dense blocks" in page.inner_text("#absent")
-    moving = "[...document.querySelectorAll('#neft *')].filter(e => getComputedStyle(e).transitionDuration !== '0s' || getComputedStyle(e).animationName !== 'none').length"
-    assert page.evaluate(moving) == 0
+    assert page.evaluate(MOVING) == 0
     page.evaluate("scrollTo(0, 0)")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(15, 19, 26)") == (scheme == "dark")
@@ -193,7 +190,7 @@ def test_the_second_tab_shows_trained_functions_over_time(opened, server):
     page = opened(server)
     page.focus("#tab-start")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("neftExplore.page.regression.infinite")
+    when(page, "neftExplore.page.regression.infinite")
     assert page.is_visible("#view-regression svg") and page.is_hidden("#panel-start") and violations(page) == []
     found = page.evaluate("neftExplore.page.regression.infinite")
     x, y = zip(*Settings().points)
@@ -207,9 +204,9 @@ def test_the_second_tab_shows_trained_functions_over_time(opened, server):
     box = page.locator("#view-regression svg").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.3)
     assert len(page.evaluate(SETTINGS)["points"]) == 7
-    page.wait_for_function("location.hash.includes('points=') && location.hash.includes('tab=train')")
+    when(page, "location.hash.includes('points=') && location.hash.includes('tab=train')")
     page.fill("#f-points", "0, 1\n1, 0")
-    page.wait_for_function("neftExplore.page.settings.points.length === 2")
+    when(page, "neftExplore.page.settings.points.length === 2")
     quiet(page, server)
 
 
@@ -223,12 +220,12 @@ def test_a_killed_server_is_noticed_and_found_again(opened, tmp_path):
         assert kept.read_text() == address.partition("token=")[2] and kept.stat().st_mode & 0o777 == 0o600
         process.send_signal(signal.SIGKILL)
         process.wait()
-    page.wait_for_function("!document.querySelector('#banner').hidden")
+    when(page, "!document.querySelector('#banner').hidden")
     assert "Start it again" in page.inner_text("#banner")
     slide(page, "depth", 3)
     with serving("--port", port, state=tmp_path) as (_, again):
         assert again == address
-        page.wait_for_function("document.querySelector('#banner').hidden")
+        when(page, "document.querySelector('#banner').hidden")
         settled(page, depth=3)
 
 
@@ -236,9 +233,8 @@ def test_a_busy_port_is_told_and_ctrl_c_ends_the_server(tmp_path):
     with serving(state=tmp_path) as (process, address):
         port = address.split(":")[2].partition("/")[0]
         line = [sys.executable, "-c", "from neft.cli import main; main()", "explore", "--no-browser", "--port", port]
-        second = subprocess.run(
-            line, capture_output=True, text=True, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-        )
+        there = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        second = subprocess.run(line, capture_output=True, text=True, env=there)
         assert second.returncode == 2 and f"port is {port}, but something listens there already" in second.stderr
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -247,7 +243,7 @@ def test_a_busy_port_is_told_and_ctrl_c_ends_the_server(tmp_path):
 
 def test_a_page_without_the_token_says_so(opened, server):
     page = opened(server.partition("?")[0], wait=False)
-    page.wait_for_function("!document.querySelector('#banner').hidden")
+    when(page, "!document.querySelector('#banner').hidden")
     assert "token" in page.inner_text("#banner")
 
 
@@ -255,7 +251,7 @@ def test_from_slider_to_picture_in_a_tenth_of_a_second_while_networks_are_drawn(
     if os.getloadavg()[0] > 1.0:
         pytest.skip(f"the machine is at work (load {os.getloadavg()[0]:.1f}), so that times of the page mean nothing")
     page = opened(server)
-    page.wait_for_function("neftExplore.page.phases?.fine")
+    when(page, "neftExplore.page.phases?.fine")
     slide(page, "C_W", 1.2)
     settled(page, C_W=1.2)
     page.wait_for_timeout(2000)

@@ -31,16 +31,14 @@ def phases(settings: Settings, *, fine: bool = False) -> dict[str, Any]:
     return _phases(*of_phases(settings), fine)
 
 
-def of_phases(settings: Settings) -> tuple[str, str, float, str, float, float]:
-    """What a phase diagram depends on: not on the point, nor on depth and width."""
+def of_phases(settings: Settings) -> tuple[str, str, float, str]:
+    """What a phase diagram depends on: not on the point, nor on rates, depth and width."""
     skip = settings.skip if settings.residual != "none" else 1.0
-    return settings.activation, settings.residual, skip, settings.norm, settings.lambda_b, settings.lambda_W
+    return settings.activation, settings.residual, skip, settings.norm
 
 
 @functools.lru_cache(maxsize=32)
-def _phases(
-    name: str, residual: str, skip: float, norm: str, lambda_b: float, lambda_W: float, fine: bool
-) -> dict[str, Any]:
+def _phases(name: str, residual: str, skip: float, norm: str, fine: bool) -> dict[str, Any]:
     found = diagram(Settings(activation=name, residual=residual, skip=skip, norm=norm), fine=fine)
     return {
         "C_b": short(found.C_b),

@@ -78,8 +78,10 @@ class Widget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the widget and its processes."""
-        self._workers.close()
-        super().close()
+        workers = vars(self).get("_workers")
+        if workers is not None:  # else it was refused before it began
+            workers.close()
+            super().close()
 
 
 def settings_of(net: Network) -> Settings:
