@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import data as data
     from . import describe as describe
     from . import ensemble as ensemble
+    from . import explore as explore
     from . import fisher as fisher
     from . import gaussian as gaussian
     from . import models as models
@@ -79,6 +80,7 @@ _FOLDERS = (
     "data",
     "describe",
     "ensemble",
+    "explore",
     "fisher",
     "gaussian",
     "models",

@@ -3,13 +3,14 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _DELAY = 2.0
 _quiet = False
+_listener: Callable[[str, int, int | None], None] | None = None
 
 
 def be_quiet(quiet: bool = True) -> None:
@@ -34,17 +35,40 @@ def quietly() -> Iterator[None]:
         be_quiet(before)
 
 
+@contextlib.contextmanager
+def heard_by(listener: Callable[[str, int, int | None], None]) -> Iterator[None]:
+    """Within it `listener(label, done, total)` is called instead of a bar being shown, of an unknown total with None.
+
+    >>> with heard_by(lambda label, done, total: print(label, done, total)):
+    ...     for _ in track(range(2), "counting"):
+    ...         pass
+    counting 1 2
+    counting 2 2
+    """
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
 def track(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
     """The items, one by one, with a bar named `label` once two seconds have passed.
 
     >>> list(track(range(3), "counting"))
     [0, 1, 2]
     """
+    if total is None and hasattr(items, "__len__"):
+        total = len(items)  # type: ignore[arg-type]
+    if _listener is not None:
+        for done, item in enumerate(items):
+            yield item
+            _listener(label, done + 1, total)
+        return
     if _quiet or not sys.stderr.isatty():
         yield from items
         return
-    if total is None and hasattr(items, "__len__"):
-        total = len(items)  # type: ignore[arg-type]
     start, bar, task = time.monotonic(), None, None
     try:
         for done, item in enumerate(items):

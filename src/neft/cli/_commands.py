@@ -8,6 +8,7 @@ from ._check import check
 from ._claims import claims
 from ._critical import critical
 from ._data import data
+from ._explore import explore
 from ._fisher import fisher
 from ._flat import flat
 from ._network import network
@@ -37,6 +38,7 @@ for _command in (
     data,
     claims,
     report,
+    explore,
     show,
 ):
     app.command()(flat(_command))

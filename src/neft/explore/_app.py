@@ -1,0 +1,133 @@
+"""The application: the page's files, what is computed at once, and long jobs as streams of records."""
+
+import functools
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from . import _page
+from ._guard import Guard
+from ._jobs import Busy, Workers
+from ._settings import Refused, Settings
+
+
+def application(*, port: int, token: str, workers: Workers) -> ASGIApp:
+    """The page at 127.0.0.1:port for who has the token."""
+    routes = [Route("/", _index), Route("/alive", _alive)]
+    for name in (*_page.STYLES, *_page.SCRIPTS, *_page.LICENCES):
+        routes.append(Route(f"/{name}", _file(name)))
+    routes += [Route(f"/api/{name}", _at_once(name), methods=["POST"]) for name in AT_ONCE]
+    routes.append(Route("/api/run", _running(workers), methods=["POST"]))
+    return Guard(Starlette(routes=routes), port=port, token=token)
+
+
+def at_once(name: str, settings: Settings) -> dict[str, Any]:
+    """What a page is answered without waiting, for those without a server too."""
+    # JAX is imported when something is computed, so that a page appears at once.
+    from . import _code, _flow, _numbers_of, _phases, _regression
+
+    functions: dict[str, Callable[[Settings], dict[str, Any]]] = {
+        "flow": _flow.flow,
+        "words": _flow.words,
+        "phases": _phases.phases,
+        "regression": _regression.infinite,
+        "code": _code.code,
+    }
+    with _once(name, settings.activation, settings.residual, settings.norm):
+        if name.startswith("numbers/"):
+            return _numbers_of.numbers_of(name.removeprefix("numbers/"), settings)
+        return functions[name](settings)
+
+
+@functools.lru_cache(maxsize=64)
+def _once(*of: str) -> threading.Lock:
+    # Two who ask for the same at the same time would compile it twice.
+    return threading.Lock()
+
+
+VIEWS = ("phase", "flow", "density", "ntk", "regression")
+AT_ONCE = ("flow", "words", "phases", "regression", "code", *(f"numbers/{view}" for view in VIEWS))
+JOBS = ("draw", "phases", "words", "finite", "train")
+
+
+def warm() -> None:
+    """Compile what the first view needs, while the page is being opened."""
+    for name in ("flow", "phases", "words"):
+        at_once(name, Settings())
+
+
+async def _index(request: Request) -> Response:
+    head = "".join(f'<link rel="stylesheet" href="/{name}">' for name in _page.STYLES)
+    end = f'<template id="neft-facts">{_page.embedded(_page.facts(mode="server"))}</template>'
+    end += "".join(f'<script src="/{name}"></script>' for name in _page.SCRIPTS)
+    return HTMLResponse(_page.document(head, end))
+
+
+async def _alive(request: Request) -> Response:
+    return JSONResponse({"alive": True})
+
+
+def _file(name: str) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        return Response(_page.text(name), media_type=_page.kind(name))
+
+    return answer
+
+
+async def _asked(request: Request) -> Any:
+    try:
+        return json.loads(await request.body())
+    except ValueError:
+        raise Refused({"": "the request is no JSON."}) from None
+
+
+def _at_once(name: str) -> Callable[[Request], Any]:
+    def found(record: Any) -> dict[str, Any]:
+        return at_once(name, Settings.of(record))
+
+    async def answer(request: Request) -> Response:
+        try:
+            return JSONResponse(await to_thread.run_sync(found, await _asked(request)))
+        except Refused as refused:
+            return JSONResponse({"fields": refused.fields}, status_code=422)
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
+
+    return answer
+
+
+def _running(workers: Workers) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        try:
+            record = await _asked(request)
+            name = record.get("name") if isinstance(record, dict) else None
+            if name not in JOBS:
+                raise Refused({"": f"the name of a job must be one of {', '.join(JOBS)}."})
+            settings = await to_thread.run_sync(Settings.of, record.get("settings"))
+            job = await to_thread.run_sync(workers.run, name, settings.record())
+        except Busy as busy:
+            return JSONResponse({"error": str(busy)}, status_code=429)
+        except Refused as refused:
+            return JSONResponse({"fields": refused.fields}, status_code=422)
+        return StreamingResponse(_lines(job), media_type="application/x-ndjson")
+
+    return answer
+
+
+async def _lines(job: Any) -> AsyncIterator[str]:
+    # When nobody listens any more this is cancelled, and so is the job.
+    records = iter(job)
+    try:
+        while (record := await to_thread.run_sync(next, records, None, abandon_on_cancel=True)) is not None:
+            yield json.dumps(record) + "\n"
+    finally:
+        # Another thread may still read what its process says.
+        threading.Thread(target=job.stop, daemon=True).start()

@@ -1,0 +1,20 @@
+"""What the page may ask for: each limit is told in a sentence beside its field."""
+
+DEEPEST = 128
+WIDEST = 4096
+MOST_VARIANCE = 100.0
+MOST_RATE = 1e6
+MOST_SKIP = 10.0
+MOST_DRAWS = 20_000
+MOST_NUMBERS = 4e9
+"""Random numbers that one simulation may draw: some minutes of one core."""
+
+MOST_POINTS = 12
+FARTHEST, HIGHEST = 3.0, 10.0
+"""Positions of training points of the regression, and their targets."""
+
+MOST_BYTES = 32_768
+"""Of a request's body."""
+
+MOST_JOBS = 4
+"""Simulations and long computations at once, each in a process of its own."""

@@ -1,0 +1,106 @@
+// The second tab: points on a line, and the functions that networks trained on them are.
+"use strict";
+(() => {
+  const neft = (globalThis.neftExplore ??= {});
+
+  neft.Regression = class {
+    constructor(page) {
+      Object.assign(this, { page, infinite: null, finite: null, trained: null, index: page.moment });
+      const slider = page.find("#f-time"), points = page.find("#f-points");
+      slider.addEventListener("input", () => { this.index = +slider.value; page.write(); this.show(); });
+      let waiting = 0;
+      points.addEventListener("input", () => {
+        clearTimeout(waiting);
+        waiting = setTimeout(() => {
+          const rows = points.value.split("\n").map(line => line.trim()).filter(Boolean).map(line => line.split(/[\s,;]+/).map(Number));
+          if (!rows.length || rows.some(row => row.length !== 2 || !row.every(Number.isFinite))) page.wrong({ points: "Points must be two numbers a line, such as 0.5, -1." });
+          else page.set({ points: rows }, points);
+        }, 400);
+      });
+      page.find("#finite").addEventListener("click", () => this.start("finite"));
+      page.find("#train").addEventListener("click", () => this.start("train"));
+      page.find("#job-stop").addEventListener("click", () => this.end());
+    }
+
+    get key() { const { draws, seed, ...rest } = this.page.settings; return JSON.stringify(rest); }
+
+    end() { for (const slot of ["finite", "train"]) this.page.stop(slot); this.running(false); }
+
+    running(on) { for (const [id, hidden] of [["#job-stop", !on], ["#job-progress", !on]]) this.page.find(id).hidden = hidden; }
+
+    async changed() {
+      const page = this.page, box = page.find("#f-points");
+      if (document.activeElement !== box) box.value = page.settings.points.map(pair => pair.join(", ")).join("\n");
+      if (page.tab !== "train" || this.asked === this.key) return;
+      const key = (this.asked = this.key);
+      this.end();
+      this.finite = this.trained = null;
+      page.find("#view-regression").classList.add("busy");
+      // While a slider moves nothing is asked.
+      await new Promise(after => setTimeout(after, this.infinite ? 180 : 0));
+      if (key !== this.asked) return;
+      try {
+        const found = await page.source.ask("regression", page.settings);
+        if (key !== this.asked) return;
+        this.infinite = found;
+        const slider = page.find("#f-time");
+        slider.max = found.times.length - 1;
+        if (this.index === null || this.index > found.times.length - 1) this.index = found.times.length - 1;
+        slider.value = this.index;
+        this.show();
+      } catch (error) { if (key === this.asked) { this.asked = null; page.failed(error, "#e-job"); } }
+      finally { if (key === this.asked || this.asked === null) page.find("#view-regression").classList.remove("busy"); }
+    }
+
+    async start(name) {
+      const page = this.page, key = this.key;
+      page.clean();
+      page.find("#job-progress").removeAttribute("value");
+      try {
+        const running = page.run(name, name, structuredClone(page.settings), record => {
+          page.find("#job-progress").value = record.progress;
+          if (record.found && key === this.key) { this.trained = record.found; this.show(); }
+        });
+        this.running(true);
+        const found = await running;
+        if (found && key === this.key) { this[name === "train" ? "trained" : "finite"] = found; this.running(Object.keys(page.jobs).some(slot => slot === "train" || slot === "finite")); this.show(); }
+      } catch (error) { if (error.name !== "AbortError") { this.running(false); page.failed(error, "#e-job"); } }
+    }
+
+    show() {
+      const { page, infinite } = this;
+      if (!infinite || page.tab !== "train") return;
+      const card = page.find("#view-regression"), i = this.index, time = infinite.times[i];
+      const text = i === 0 ? "0, before training" : time === null ? "∞, to the end" : neft.short(time);
+      page.find("#time").textContent = `t = ${text}`;
+      page.find("#f-time").setAttribute("aria-valuetext", text);
+      this.frame = neft.drawRegression(card.querySelector(".plot"), { ...this, points: page.settings.points, index: i }, "Functions of trained networks; their numbers are in the table below.");
+      this.frame.picture.addEventListener("click", event => this.click(event));
+      let words = `Dashed: the mean of infinitely wide networks at time ${text}, with two standard deviations over initializations.`;
+      if (page.facts.tables) words += "";
+      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
+      else words += " What this width changes takes some seconds: ask for it below.";
+      if (this.trained) words += ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`;
+      if (infinite.notes.length) words += ` ${infinite.notes.join(" ")}`;
+      card.querySelector(".caption").textContent = words;
+      const near = x => d3.minIndex(infinite.x, v => Math.abs(v - x));
+      const places = this.finite?.x ?? d3.range(-2, 2.01, 0.2).map(x => +x.toFixed(2));
+      page.table(card, ["x", "infinite width", "± spread", "this width", "± spread", "trained", "± spread"], places.map((x, k) => [x, infinite.mean[i][near(x)], infinite.std[i][near(x)],
+        this.finite ? this.finite.mean[i][k] : null, this.finite ? this.finite.std[i][k] : null, this.trained?.moments?.[i]?.mean[k], this.trained?.moments?.[i]?.std[k]]));
+    }
+
+    click(event) {
+      if (this.page.facts.tables) return;
+      const page = this.page, box = this.frame.picture.getBoundingClientRect(), scale = +this.frame.picture.getAttribute("width") / box.width;
+      const [px, py] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+      const near = page.settings.points.findIndex(([x, y]) => Math.hypot(this.frame.x.apply(x) - px, this.frame.y.apply(y) - py) < 11);
+      if (near >= 0 && page.settings.points.length > 1) page.set({ points: page.settings.points.filter((_, i) => i !== near) });
+      else if (near < 0) {
+        const x = this.frame.x.invert(px), y = this.frame.y.invert(py);
+        if (Math.abs(x) > 2.05) return;
+        if (page.settings.points.length >= page.facts.limits.points) page.wrong({ points: `There may be ${page.facts.limits.points} points: remove one first.` });
+        else page.set({ points: [...page.settings.points, [+x.toFixed(2), +y.toFixed(2)]] });
+      }
+    }
+  };
+})();

@@ -1,0 +1,271 @@
+"""The page in a real browser: sliders, dragging, tabs, addresses, downloads, and a server that goes away."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import neft
+from neft.explore._settings import Settings
+
+from .conftest import quiet, serving, shown, until, violations, when
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("explorer")]
+
+SLIDE = """([name, value]) => { const e = document.querySelector(`#f-${name}`); e.value = value;
+  e.dispatchEvent(new Event('input', { bubbles: true })); }"""
+SETTLED = """wanted => !neftExplore.page.asking
+  && Object.entries(wanted).every(([name, value]) => neftExplore.page.flowOf?.[name] === value)"""
+DENSITY = """z => { const d = neftExplore.page.derived.density;
+  return z.map(z => neftExplore.edgeworth(z, d.variance, d.fourth)); }"""
+MOVING = """[...document.querySelectorAll('#neft *')].map(e => getComputedStyle(e))
+  .filter(s => s.transitionDuration !== '0s' || s.animationName !== 'none').length"""
+SAYS = "([name, text]) => document.querySelector(`#e-${name}`).textContent.includes(text)"
+SETTINGS = "structuredClone(neftExplore.page.settings)"
+
+
+def slide(page, name, value):
+    page.evaluate(SLIDE, [name, value])
+
+
+def settled(page, **values):
+    when(page, SETTLED, values)
+
+
+def test_sliders_show_what_theory_says(opened, server):
+    page = opened(server)
+    slide(page, "depth", 5)
+    slide(page, "C_W", 1.5)
+    slide(page, "width", 6)  # of its logarithm
+    settled(page, depth=5, C_W=1.5, width=64)
+    stats = neft.width.statistics(Settings(depth=5, width=64, C_W=1.5).network(), np.ones(64))
+    meaning, density = neft.width.interpret(stats), neft.width.density(stats)
+    found = page.evaluate("neftExplore.page.derived")
+    assert np.isclose(found["strength"], meaning.strength[-1], rtol=1e-6)
+    assert np.isclose(found["last"]["K_spread"] / found["last"]["K"], meaning.spread_kernel[-1], rtol=1e-6)
+    assert np.isclose(found["tangent"]["spread"] / found["tangent"]["infinite"], meaning.spread_ntk[-1], rtol=1e-6)
+    assert np.isclose(found["density"]["reach"], density.reach, rtol=0.01)
+    z = density.z[::40]
+    drawn = page.evaluate(DENSITY, z.tolist())
+    np.testing.assert_allclose(drawn, density.density[::40], rtol=1e-6)
+    assert page.locator("#view-flow svg").count() == 3 and "width 64" in page.inner_text("#verdict")
+    quiet(page, server)
+
+
+def test_a_point_is_dragged_and_moved_by_arrow_keys_while_the_diagram_stays(opened, server):
+    page = opened(server)
+    page.wait_for_selector("#view-phase .point")
+    when(page, "neftExplore.page.phases?.fine")
+    page.evaluate("document.querySelector('#view-phase svg').dataset.mark = 'same'")
+    box = page.locator("#view-phase .point").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 90, y - 60, steps=4)
+    page.mouse.up()
+    moved = page.evaluate(SETTINGS)
+    assert moved["C_W"] > 1.3 and moved["C_b"] > 0.1
+    page.locator("#view-phase .point").focus()
+    for key in ("ArrowRight", "ArrowUp", "Shift+ArrowLeft"):
+        page.keyboard.press(key)
+    now = page.evaluate(SETTINGS)
+    assert np.isclose(now["C_W"], moved["C_W"] + 0.01 - 0.1) and np.isclose(now["C_b"], moved["C_b"] + 0.005)
+    settled(page, C_W=now["C_W"])
+    assert page.get_attribute("#view-phase svg", "data-mark") == "same"
+    assert page.get_attribute("#view-phase .point", "aria-valuetext").startswith("C_W")
+    assert page.input_value("#n-C_W") == f"{now['C_W']:.5g}"
+    quiet(page, server)
+
+
+def test_an_address_restores_the_view_and_so_does_a_reload(opened, server):
+    page = opened(f"{server}#activation=relu&depth=4&C_W=2&tensors=A,B&view=flow")
+    assert page.locator("#view-flow svg").count() == 5
+    assert page.input_value("#f-activation") == "relu" and page.input_value("#n-depth") == "4"
+    assert "R, S, T, U do not exist" in page.inner_text("#absent")
+    slide(page, "C_b", 0.25)
+    when(page, "location.hash.includes('C_b=0.25')")
+    page.reload()
+    shown(page)
+    assert page.evaluate(SETTINGS)["C_b"] == 0.25 and page.input_value("#f-activation") == "relu"
+    page.evaluate("location.hash = 'depth=3'")
+    when(page, "neftExplore.page.settings.depth === 3 && neftExplore.page.settings.activation === 'tanh'")
+    quiet(page, server)
+
+
+def test_what_stands_in_an_address_is_text(opened, server):
+    page = opened(f"{server}#activation=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3Ez&view=%22%3E%3Cscript%3E", wait=False)
+    when(page, "document.querySelector('#e-activation').textContent.includes('img')")
+    assert page.locator("img").count() == 0 and page.locator("main script").count() == 0
+    assert [line for line in page.said if "422" not in line] == []
+
+
+def test_bad_values_get_a_sentence_beside_their_field(opened, server):
+    page = opened(server)
+    page.fill("#n-depth", "500")
+    when(page, "document.querySelector('#e-depth').textContent === 'depth is 500, but must be at most 128.'")
+    assert page.get_attribute("#n-depth", "aria-invalid") == "true"
+    page.fill("#n-depth", "")
+    assert page.inner_text("#e-depth") == "Depth must be a whole number."
+    page.fill("#n-depth", "6")
+    settled(page, depth=6)
+    assert page.inner_text("#e-depth") == ""
+    page.select_option("#f-activation", "")
+    page.fill("#f-expression", "z*sigmoid(1.7*z")
+    when(page, "document.querySelector('#e-activation').textContent.includes(\"')'\")")
+    page.fill("#f-expression", "z*sigmoid(1.7*z)")
+    settled(page, activation="z*sigmoid(1.7*z)")
+
+
+def test_the_buttons_give_code_picture_and_numbers(opened, server, tmp_path):
+    page = opened(f"{server}#depth=3&C_W=1.5")
+    page.click("#view-density .tools >> text=Code")
+    page.wait_for_selector("#code[open]")
+    python, shell = page.inner_text("#code-python"), page.inner_text("#code-shell")
+    assert shell == "neft stats --activation tanh --depth 3 --width 16 --C-W 1.5 --interpret --plot density.svg"
+    assert "neft.MLP((16, *[16] * 2, 1), 'tanh', C_W=1.5)" in python
+    assert "depth=3" in page.inner_text("#code-address") and violations(page) == []
+    page.click("#code >> text=Close")
+    with page.expect_download() as download:
+        page.click("#view-flow .tools >> text=JSON")
+    download.value.save_as(tmp_path / "flow.json")
+    stats = neft.load(tmp_path / "flow.json")
+    np.testing.assert_allclose(stats.V, neft.width.statistics(Settings(depth=3, C_W=1.5).network(), np.ones(16)).V)
+    with page.expect_download() as download:
+        page.click("#view-phase .tools >> text=SVG")
+    download.value.save_as(tmp_path / "phase.svg")
+    picture = opened((tmp_path / "phase.svg").as_uri(), wait=False)
+    assert picture.locator("svg").count() > 1 and picture.locator("script, foreignObject").count() == 0
+    assert "ordered" in (tmp_path / "phase.svg").read_text()
+    quiet(page, server)
+
+
+def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server):
+    one, two = (opened(f"{server}#depth=3&width=8&draws=500&seed={seed}") for seed in (1, 2))
+    for page in (one, two):
+        page.click("#draw")
+        assert page.is_visible("#draw-progress") and page.is_visible("#draw-stop")
+    for page in (one, two):
+        when(page, "neftExplore.page.drawn?.tensors")
+        assert page.is_hidden("#draw-progress") and "500 drawn networks" in page.inner_text("#view-flow .caption")
+    means = [page.evaluate("neftExplore.page.drawn.tensors.K.mean") for page in (one, two)]
+    errors = one.evaluate("neftExplore.page.drawn.tensors.K.stderr")
+    finite = one.evaluate("neftExplore.page.derived.last.K_n")
+    assert means[0] != means[1] and abs(means[0][-1] - finite) < 5 * errors[-1] + 0.02 * finite
+    slide(one, "depth", 4)
+    assert one.evaluate("neftExplore.page.drawn") is None
+    one.click("#draw")
+    slide(one, "depth", 5)
+    assert one.is_visible("#draw") and one.is_hidden("#draw-stop")
+    assert two.evaluate("neftExplore.page.drawn.draws") == 500
+    quiet(two, server)
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1280, 900)], ids=["phone", "desktop"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_the_page(opened, server, size, scheme):
+    address = f"{server}#residual=one&norm=rms&depth=4&width=8"
+    page = opened(address, size=size, color_scheme=scheme, reduced_motion="reduce")
+    when(page, "neftExplore.page.phases")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert violations(page) == []
+    for view in ("phase", "flow", "density", "ntk"):
+        card = page.locator(f"#view-{view}")
+        assert len(card.locator(".caption").inner_text()) > 20 and card.locator("svg").first.get_attribute("aria-label")
+        card.locator("summary").first.click()
+        assert card.locator("table tbody tr").count() >= 1
+    assert "not followed by two dense blocks" in page.inner_text("#absent")
+    assert page.evaluate(MOVING) == 0
+    page.evaluate("scrollTo(0, 0)")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(15, 19, 26)") == (scheme == "dark")
+    quiet(page, server)
+
+
+def test_the_second_tab_shows_trained_functions_over_time(opened, server):
+    page = opened(server)
+    page.focus("#tab-start")
+    page.keyboard.press("ArrowRight")
+    when(page, "neftExplore.page.regression.infinite")
+    assert page.is_visible("#view-regression svg") and page.is_hidden("#panel-start") and violations(page) == []
+    found = page.evaluate("neftExplore.page.regression.infinite")
+    x, y = zip(*Settings().points)
+    net = Settings().network(inputs=1)
+    known = neft.training.predict(net, np.array(x)[:, None], y, np.array(found["x"])[:, None])
+    np.testing.assert_allclose(found["mean"][-1], known.mean[:, 0], atol=2e-4)
+    np.testing.assert_allclose(found["mean"][0], 0, atol=1e-9)
+    before = page.inner_text("#time")
+    page.evaluate("e => { e.value = 3; e.dispatchEvent(new Event('input')); }", page.query_selector("#f-time"))
+    assert page.inner_text("#time") != before and before == "t = ∞, to the end"
+    box = page.locator("#view-regression svg").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.3)
+    assert len(page.evaluate(SETTINGS)["points"]) == 7
+    when(page, "location.hash.includes('points=') && location.hash.includes('tab=train')")
+    page.fill("#f-points", "0, 1\n1, 0")
+    when(page, "neftExplore.page.settings.points.length === 2")
+    quiet(page, server)
+
+
+def test_a_killed_server_is_noticed_and_found_again(opened, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with serving("--port", port, state=tmp_path) as (process, address):
+        page = opened(address)
+        kept = tmp_path / "neft" / f"explore-{port}"
+        assert kept.read_text() == address.partition("token=")[2] and kept.stat().st_mode & 0o777 == 0o600
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    when(page, "!document.querySelector('#banner').hidden")
+    assert "Start it again" in page.inner_text("#banner")
+    slide(page, "depth", 3)
+    with serving("--port", port, state=tmp_path) as (_, again):
+        assert again == address
+        when(page, "document.querySelector('#banner').hidden")
+        settled(page, depth=3)
+
+
+def test_a_busy_port_is_told_and_ctrl_c_ends_the_server(tmp_path):
+    with serving(state=tmp_path) as (process, address):
+        port = address.split(":")[2].partition("/")[0]
+        line = [sys.executable, "-c", "from neft.cli import main; main()", "explore", "--no-browser", "--port", port]
+        there = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        second = subprocess.run(line, capture_output=True, text=True, env=there)
+        assert second.returncode == 2 and f"port is {port}, but something listens there already" in second.stderr
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130 and said == "neft: interrupted.\n"
+
+
+def test_a_page_without_the_token_says_so(opened, server):
+    page = opened(server.partition("?")[0], wait=False)
+    when(page, "!document.querySelector('#banner').hidden")
+    assert "token" in page.inner_text("#banner")
+
+
+def test_from_slider_to_picture_in_a_tenth_of_a_second_while_networks_are_drawn(opened, server):
+    if os.getloadavg()[0] > 1.0:
+        pytest.skip(f"the machine is at work (load {os.getloadavg()[0]:.1f}), so that times of the page mean nothing")
+    page = opened(server)
+    when(page, "neftExplore.page.phases?.fine")
+    slide(page, "C_W", 1.2)
+    settled(page, C_W=1.2)
+    page.wait_for_timeout(2000)
+    for drawing in (False, True):
+        page.evaluate("neftExplore.page.timings.length = 0")
+        other = opened(f"{server}#depth=32&width=64&draws=5000") if drawing else None
+        if other is not None:
+            other.click("#draw")
+        for i in range(50):
+            slide(page, "C_W" if i % 2 else "depth", 1 + 0.02 * i if i % 2 else 4 + i)
+            until(lambda: not page.evaluate("neftExplore.page.asking"))
+        times = page.evaluate("neftExplore.page.timings")
+        print(json.dumps({"drawing": drawing, "median": np.median(times), "95 %": np.quantile(times, 0.95)}))
+        assert len(times) >= 50 and np.quantile(times, 0.95) < 100
+        if other is not None:
+            assert other.is_visible("#draw-progress")
+            other.click("#draw-stop")

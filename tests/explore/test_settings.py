@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+import neft
+from neft.explore import _flow, _work
+from neft.explore._settings import Refused, Settings
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"depth": 129}, "depth is 129, but must be at most 128."),
+        ({"depth": 2.5}, "depth is 2.5, but must be a whole number."),
+        ({"depth": 1}, "depth is 1, but must be at least 2."),
+        (
+            {"depth": 2, "residual": "one"},
+            "depth is 2, but a network with skips has a layer before them and one after: 3.",
+        ),
+        ({"width": 5000}, "width is 5000, but must be at most 4096."),
+        ({"draws": 10**6}, "draws is 1000000, but must be at most 20000."),
+        ({"C_W": -1}, "C_W is -1, but must be at least 0."),
+        ({"C_b": float("nan")}, "C_b is nan, but must be finite."),
+        ({"C_W": 1e9}, "C_W is 1e+09, but must be at most 100."),
+        ({"lambda_W": "1"}, "lambda_W is '1', but must be a real number."),
+        ({"skip": 11}, "skip is 11, but must be at most 10."),
+        ({"norm": "batch"}, "norm is 'batch', but must be one of none, rms, layer."),
+        ({"seed": -1}, "seed is -1, but must be at least 0."),
+        ({"points": [[0, 0]] * 13}, "points are 13, but must be 1 to 12."),
+        ({"points": [[0, 0], [0, 1]]}, "points hold x = 0 twice, but two targets at one place cannot both be learned."),
+        ({"points": [[9, 0]]}, "points reach 9, but must lie within ±3."),
+        ({"points": [[0, 1, 2]]}, "points has shape (1, 3), but must have shape (1, 2)."),
+        ({"file": "x"}, "'file' is no field."),
+        ({"activation": 3}, "activation is 3, but must be a name or an expression of z."),
+        (
+            {"activation": "z" + "+z" * 200},
+            "activation is an expression of 401 characters, but must be one of at most 300.",
+        ),
+    ],
+)
+def test_a_bad_value_gets_a_sentence_with_the_name_of_its_field(given, says):
+    with pytest.raises(Refused) as refused:
+        Settings.of(given)
+    assert list(refused.value.fields.values()) == [says]
+    assert set(refused.value.fields) <= set(given)
+
+
+@pytest.mark.parametrize("text", ["(" * 40 + "z" + ")" * 40, "__import__('os')+z", "z.real", "z;1", "exec(z)", "tanhh"])
+def test_an_expression_is_parsed_and_never_evaluated(text):
+    with pytest.raises(Refused) as refused:
+        Settings.of({"activation": text})
+    assert refused.value.fields["activation"].startswith("activation is ")
+
+
+def test_several_bad_values_get_a_sentence_each():
+    with pytest.raises(Refused) as refused:
+        Settings.of({"depth": 0, "width": 0})
+    assert set(refused.value.fields) == {"depth", "width"}
+
+
+def test_a_simulation_that_takes_too_long_is_refused():
+    with pytest.raises(Refused, match=r"draws is 20000, whose .* must be at most \d+ at this depth and width"):
+        _work.refuse_too_large(Settings.of({"width": 4096, "depth": 64, "draws": 20000}))
+
+
+def test_the_network_is_that_of_the_command_line():
+    net = Settings(activation="relu", depth=4, width=8, C_W=2.0).network()
+    assert net == neft.MLP((8, 8, 8, 8, 1), "relu", C_W=2.0)
+
+
+def test_a_padded_perceptron_has_the_tensors_of_the_network():
+    settings = Settings(activation="relu", depth=5, width=16, C_b=0.1, C_W=1.7, lambda_W=0.5)
+    _same(_flow.statistics(settings), neft.width.statistics(settings.network(), np.ones(16)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("residual", "norm"), [("one", "none"), ("two", "none"), ("two", "layer"), ("none", "rms"), ("one", "rms")]
+)
+def test_padded_blocks_have_the_tensors_of_the_network(residual, norm):
+    settings = Settings(depth=5, width=16, C_b=0.1, C_W=0.7, lambda_W=0.5, residual=residual, norm=norm, skip=0.9)
+    _same(_flow.statistics(settings), neft.width.statistics(settings.network(), np.ones(16)))
+
+
+def _same(found, known):
+    assert found.widths == known.widths and set(found.tensors) == set(known.tensors)
+    for name, value in known.tensors.items():
+        if value is None:
+            assert found.tensors[name] is None
+        else:
+            np.testing.assert_allclose(found.tensors[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_a_tensor_that_does_not_exist_is_named():
+    found = _flow.flow(Settings(activation="relu", C_W=2.0))
+    assert set(found["absent"]) == {"R", "S", "T", "U"} and "jumps at 0" in found["absent"]["R"]
+    assert len(found["tensors"]["V"]) == 8
