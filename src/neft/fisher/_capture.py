@@ -12,7 +12,7 @@ from .. import _check
 from .._promote import traced
 from .._public import public
 from ..network import Block, Dense, Network
-from ._layers import is_layer, layers, nodes
+from ._layers import is_layer, layers, nodes, sizes
 
 
 class Captures(NamedTuple):
@@ -81,6 +81,24 @@ def capture(
 
     (value, seen), gradient = jax.value_and_grad(cost, has_aux=True)(variables)
     return seen._replace(loss=value, gradient=gradient)
+
+
+def match(captures: Any, found: list[Any], count: int) -> None:
+    """Refuse captures that are not of the layers `found`, of which an optimizer knows `count`."""
+    if not isinstance(captures, Captures):
+        raise ValueError("captures is missing, but update needs captures=neft.fisher.capture(model, x).")
+    if not len(found) == len(captures.inputs) == count:
+        raise ValueError(
+            f"captures are of {len(captures.inputs)} layers and the gradient has {len(found)}, "
+            f"but the optimizer was made for {count}."
+        )
+    for l, (layer, x, z) in enumerate(zip(found, captures.inputs, captures.preactivations), start=1):
+        if sizes(layer) != (x.shape[-1], z.shape[-1]):
+            fan_in, fan_out = sizes(layer)
+            raise ValueError(
+                f"captures of layer {l} have {x.shape[-1]} inputs and {z.shape[-1]} outputs, "
+                f"but its gradient has {fan_in} and {fan_out}."
+            )
 
 
 def _opened(model: Any, params: Any) -> tuple[Any, Callable[[Any, Array], Captures]]:

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._public import public
-from ._capture import Captures
+from ._capture import Captures, match
 from ._inverse import damped, lapack, newton_schulz
-from ._layers import is_layer, layers, nodes, sizes, stacked, unstacked
+from ._layers import is_layer, layers, nodes, stacked, unstacked
 from ._response import Response, response
 
 METRICS = ("shared", "neuron", "hidden")
@@ -148,7 +148,7 @@ def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformat
     def update(updates: Any, state: Any, params: Any = None, *, captures: Any = None, **extra: Any):
         del params, extra
         leaves, structure = nodes(updates)
-        _match(captures, layers(updates), len(state.metrics))
+        match(captures, layers(updates), len(state.metrics))
         metrics = _updated(settings, state, captures)
         inverses = state.inverses if settings.inverse == "outside" else _refreshed(settings, state, metrics)
         turn = iter(inverses)
@@ -219,23 +219,6 @@ def _kinds(settings: Settings, count: int) -> list[str]:
 def _identity(rows: Float[Array, "m p"], kind: str) -> Array | None:
     one = jnp.eye(rows.shape[1], dtype=rows.dtype)
     return {"none": lambda: None, "shared": lambda: one, "neuron": lambda: jnp.tile(one, (len(rows), 1, 1))}[kind]()
-
-
-def _match(captures: Any, found: list[Any], count: int) -> None:
-    if not isinstance(captures, Captures):
-        raise ValueError("captures is missing, but update needs captures=neft.fisher.capture(model, x).")
-    if not len(found) == len(captures.inputs) == count:
-        raise ValueError(
-            f"captures are of {len(captures.inputs)} layers and the gradient has {len(found)}, "
-            f"but the optimizer was made for {count}."
-        )
-    for l, (layer, x, z) in enumerate(zip(found, captures.inputs, captures.preactivations), start=1):
-        if sizes(layer) != (x.shape[-1], z.shape[-1]):
-            fan_in, fan_out = sizes(layer)
-            raise ValueError(
-                f"captures of layer {l} have {x.shape[-1]} inputs and {z.shape[-1]} outputs, "
-                f"but its gradient has {fan_in} and {fan_out}."
-            )
 
 
 def _updated(settings: Settings, state: RNGDState, captures: Captures) -> tuple[Array | None, ...]:
