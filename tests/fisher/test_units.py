@@ -63,6 +63,23 @@ def test_a_layer_of_zeros_can_move_and_no_update_stays_none():
     assert not seen.gradient[0].W.any() and not updates[0].W.any()
 
 
+def test_factors_stay_between_two_looks():
+    with jax.enable_x64(True):
+        params, seen, _ = stepped(optax.sgd(0.1))
+        opt = scale_by_preactivations(every=4)
+        state, found = opt.init(params), []
+        step = jax.jit(lambda scale, state: opt.update(scaled(seen.gradient, scale), state, params, captures=seen))
+        for k in range(26):
+            updates, state = step(2.0**k, state)
+            found.append(np.linalg.norm(updates[0].W))
+    # The size of the update is looked at in the first 20 steps and at steps 20 and 24.
+    np.testing.assert_allclose(np.array(found) / found[0], [1] * 21 + [2, 4, 8, 1, 2], rtol=1e-9)
+
+
+def scaled(tree, scale):
+    return jax.tree.map(lambda leaf: scale * leaf, tree)
+
+
 def test_clipping_bounds_the_change_and_passes_what_is_small():
     with jax.enable_x64(True):
         params, seen, large = stepped(optax.chain(optax.sgd(100.0), clip_by_preactivations(0.05)))
@@ -74,13 +91,15 @@ def test_clipping_bounds_the_change_and_passes_what_is_small():
 def refused(params):
     opt = scale_by_preactivations()
     seen = capture(NET, X.astype(np.float32), NET.init(jax.random.key(0)), loss=lambda z: (z**2).mean())
-    return opt.update(seen.gradient, optax.EmptyState(), params, captures=None if params is not None else seen)
+    state = opt.init(NET.init(jax.random.key(0)))
+    return opt.update(seen.gradient, state, params, captures=None if params is not None else seen)
 
 
 @pytest.mark.parametrize(
     ("words", "call"),
     [
         (("examples is 0",), lambda: scale_by_preactivations(examples=0)),
+        (("every is 0",), lambda: scale_by_preactivations(every=0)),
         (("largest is 0",), lambda: clip_by_preactivations(0.0)),
         (("floor is 0",), lambda: fisher.scale_by_preactivations(floor=0.0)),
         (("no linear layer",), lambda: scale_by_preactivations().init(jnp.ones(3))),

@@ -1,6 +1,8 @@
 """Relative Fisher information (docs/theory/fisher): metrics of neurons and layers, and the optimizer that uses them."""
 
 from . import results as results
+from ._average import average_weights as average_weights
+from ._average import averaged as averaged
 from ._capture import Captures as Captures
 from ._capture import capture as capture
 from ._geometry import geometry as geometry

@@ -102,9 +102,8 @@ def scale_by_soap(
         ]
         factors = tuple(_gathered(b2, g, pair) for g, pair in zip(leaves, state.factors))
         bases = _refreshed(state.count, factors, state.bases, refresh_every)
-        trees = (jax.tree.unflatten(structure, values) for values in (steps, mean, square))
-        steps, *means = trees
-        return steps, SOAPState(done, *means, factors, bases)
+        steps, mean, square = (jax.tree.unflatten(structure, values) for values in (steps, mean, square))
+        return steps, SOAPState(done, mean, square, factors, bases)
 
     return optax.GradientTransformation(init, update)
 
