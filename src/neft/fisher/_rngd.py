@@ -89,7 +89,7 @@ def rngd(
         G ← (1-λ)G + λ mean_batch(ν x̃x̃ᵀ)   every `update_every` steps, from the identity
         G⁻¹ is computed again, with damping, every `refresh_every` steps; until then it is the identity
 
-    or, with `rank`, from the largest eigenvalues of G and their axes, which follow it at every update (eqs. 20-23).
+    or, with `rank`, from the largest eigenvalues of G and their axes, which follow it at every update (eqs. 20-22).
 
     `update` takes `captures=capture(…)`. Parameters outside linear layers (gains and biases of norms) get the plain
     gradient. The default keeps one metric per layer (K-FAC's input factor) and takes the inputs as whitened by

@@ -1,4 +1,4 @@
-"""A metric by its largest eigenvalues and their axes, followed from batch to batch (docs/theory/fisher, eqs. 20-23).
+"""A metric by its largest eigenvalues and their axes, followed from batch to batch (docs/theory/fisher, eqs. 20-22).
 
 All by products with few columns: nothing of the size of the metric is made, and nothing is decomposed.
 """

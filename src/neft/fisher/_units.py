@@ -36,7 +36,7 @@ def scale_by_preactivations(
 ) -> optax.GradientTransformationExtraArgs:
     """Updates that change the preactivations of each layer by their own size, to be multiplied by a small rate.
 
-        ΔW ← ΔW √(tr WGWᵀ / tr ΔWGΔWᵀ),   G = mean_batch x̃x̃ᵀ   (docs/theory/fisher, eq. 21)
+        ΔW ← ΔW √(tr WGWᵀ / tr ΔWGΔWᵀ),   G = mean_batch x̃x̃ᵀ   (docs/theory/fisher, eq. 23)
 
     Then a rate of 0.02 means a change of 2 % in every layer, whatever its width, its inputs and its metric. It goes
     behind what makes the direction (`scale_by_rngd`, momentum) and before the rate, which must fall to 0 at the end:
