@@ -95,9 +95,11 @@ def scale_by_soap(
         turned = [_into(g, *pair) for g, pair in zip(leaves, state.bases)]
         square = _averaged(b2, [jnp.square(g) for g in turned], jax.tree.leaves(state.square))
         done = state.count + 1
+        # Adam's corrections of the bias, in the types of the leaves.
         past = done.astype(jnp.zeros(()).dtype)
+        first, second = 1 - b1**past, 1 - b2**past
         steps = [
-            _out_of(_into(m, *pair) / (1 - b1**past) / (jnp.sqrt(v / (1 - b2**past)) + eps), *pair)
+            _out_of(_into(m, *pair) / first.astype(m.dtype) / (jnp.sqrt(v / second.astype(v.dtype)) + eps), *pair)
             for m, v, pair in zip(mean, square, state.bases)
         ]
         factors = tuple(_gathered(b2, g, pair) for g, pair in zip(leaves, state.factors))

@@ -136,4 +136,4 @@ def _rms(values: Float[Array, "batch m"]) -> Float[Array, ""]:
 
 
 def _norm(leaves: list[Array]) -> Float[Array, ""]:
-    return jnp.sqrt(sum((jnp.square(leaf).sum() for leaf in leaves), jnp.zeros(())))
+    return jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in leaves))
