@@ -1,5 +1,6 @@
 """The optimizers that `train` knows by name, and the inputs that suit each."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +21,9 @@ class Optimizer(NamedTuple):
     inputs: str = "raw"
 
 
-def in_units(rate: Any, *, momentum: Any = 0.9, metrics: bool = True) -> optax.GradientTransformation:
+def in_units(
+    rate: Any, *, momentum: Any = 0.9, metrics: bool = True, inputs: str = "white"
+) -> optax.GradientTransformation:
     """RNGD on a few axes with momentum, in steps that are shares of the preactivations; the rate should fall to 0.
 
     Without `metrics` it is momentum in the same units, which says what the metrics add.
@@ -28,7 +31,7 @@ def in_units(rate: Any, *, momentum: Any = 0.9, metrics: bool = True) -> optax.G
     >>> isinstance(in_units(0.02), optax.GradientTransformation)
     True
     """
-    direction = scale_by_rngd(UNITS) if metrics else optax.identity()
+    direction = scale_by_rngd(dataclasses.replace(UNITS, inputs=inputs)) if metrics else optax.identity()
     return optax.chain(
         direction,
         optax.trace(momentum, nesterov=True),
