@@ -1,7 +1,8 @@
 """K-FAC of kfac-jax for `fisher.py`, in an environment of its own (`serve.py` says how it is called).
 
 The job says what is wanted: "train", one network until its training cost is at most the target, and the answer holds
-the curve; or "step", where each turn is a stretch of steps. Neither holds compilation or evaluation. Steps are called
+the curve; "race", the same with a cosine to 0 at the horizon, until levels of cost and accuracy; or "step", where each
+turn is a stretch of steps. Neither holds compilation or evaluation. Steps are called
 one by one: the library forbids to compile them into a loop.
 """
 
@@ -14,15 +15,28 @@ import numpy as np
 from serve import serve
 
 
-def cost(params, batch, l2: float):
-    """Mean cross-entropy of relu layers and ½·L2·|W|², weights only; K-FAC is told of the layers and the loss."""
+def cost(params, batch, l2: float, scale=None):
+    """Mean cross-entropy of relu layers and ½·L2·|W|², weights only; K-FAC is told of the layers and the loss.
+
+    A scale is that of whitened inputs, whose raw weights L2 is about.
+    """
     x, y = batch
     for l, layer in enumerate(params):
         h = jax.nn.relu(x) if l else x
         x = kfac_jax.register_dense(h @ layer["W"] + layer["b"], h, layer["W"], layer["b"])
     kfac_jax.register_softmax_cross_entropy_loss(x, y)
-    penalty = l2 / 2 * sum(jnp.square(layer["W"]).sum() for layer in params)
+    first, *rest = (layer["W"] for layer in params)
+    first = first if scale is None else first * scale[:, None]
+    penalty = l2 / 2 * sum(jnp.square(W).sum() for W in (first, *rest))
     return -jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean() + penalty
+
+
+def rates(job: dict, steps: int):
+    """The schedule: constant, or a cosine to 0 after as many epochs of `steps` as the horizon says."""
+    if "horizon" not in job:
+        return lambda step: job["rate"]
+    end = job["horizon"] * steps
+    return lambda step: job["rate"] * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / end, 1.0)))
 
 
 class Training:
@@ -34,10 +48,12 @@ class Training:
         self.params = [{"W": jnp.asarray(data[f"W{l}"].T), "b": jnp.asarray(data[f"b{l}"])} for l in layers]
         self.key = jax.random.PRNGKey(job["seed"])
         self.optimizer = kfac_jax.Optimizer(
-            value_and_grad_func=jax.value_and_grad(lambda params, batch: cost(params, batch, job["l2"])),
+            value_and_grad_func=jax.value_and_grad(
+                lambda params, batch: cost(params, batch, job["l2"], data.get("scale"))
+            ),
             l2_reg=job["l2"],
             regularized_parameters_path_exclusions="b",
-            learning_rate_schedule=lambda step: job["rate"],
+            learning_rate_schedule=rates(job, len(data["x"]) // job["batch"]),
             momentum_schedule=lambda step: job["momentum"],
             damping_schedule=lambda step: job["damping"],
             curvature_update_period=job["update_every"],
@@ -86,7 +102,40 @@ def train(job: dict, data: dict) -> dict:
     return dict(zip(("epochs", "seconds", "cost"), np.array(curve).T))
 
 
+def race(job: dict, data: dict) -> dict:
+    """Epochs, CPU seconds, training cost and accuracy on the judged examples, until both levels or the horizon."""
+    training, count, batch = Training(job, data), len(data["x"]), job["batch"]
+    steps = count // batch
+    tenth, left = max(round(steps / job["points"]), 1), round(job["horizon"] * steps)
+    seen = data["x"][: job["evaluated"]], data["y"][: job["evaluated"]]
+    evaluate = jax.jit(lambda params, examples: cost(params, examples, job["l2"], data.get("scale")))
+    right = jax.jit(lambda params: (outputs(params, data["judged_x"]).argmax(-1) == data["judged_y"]).mean())
+    curve, clock, order = [], 0.0, np.empty((0, batch), int)
+    while True:
+        curve.append(
+            (training.done / steps, clock, float(evaluate(training.params, seen)), float(right(training.params)))
+        )
+        best, most = min(row[2] for row in curve), max(row[3] for row in curve)
+        if not left or not np.isfinite(curve[-1][2]) or (best <= job["levels"][0] and most >= job["levels"][1]):
+            return dict(zip(("epochs", "seconds", "cost", "accuracy"), np.array(curve).T))
+        if not len(order):
+            epoch = training.done // steps
+            order = np.random.default_rng((job["seed"], 1, epoch)).permutation(count)[: steps * batch]
+            order = order.reshape(steps, batch)
+        piece, order = order[: min(tenth, left)], order[min(tenth, left) :]
+        clock, left = clock + training.steps(piece), left - len(piece)
+
+
+def outputs(params, x):
+    """What the network gives."""
+    for l, layer in enumerate(params):
+        x = (jax.nn.relu(x) if l else x) @ layer["W"] + layer["b"]
+    return x
+
+
 def solve(job: dict, data: dict):
+    if job["what"] == "race":
+        return race(job, data), lambda: None
     if job["what"] == "train":
         return train(job, data), lambda: None
     training = Training(job, data)

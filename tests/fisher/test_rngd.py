@@ -1,3 +1,5 @@
+import threading
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,9 +10,10 @@ from helpers import one_sentence
 
 from fisher import reference
 from neft import MLP, BatchNorm, Dense, Layer, LayerNorm, Network, Residual, RMSNorm, fisher
-from neft.fisher import capture, refresh, rngd, scale_by_rngd
+from neft.fisher import capture, refresh, rngd, scale_by_rngd, soap
 from neft.fisher._glorot import glorot
 from neft.fisher._layers import layers
+from neft.fisher._optimizers import in_units
 
 NET = MLP(widths=(5, 4, 4, 3), activation="relu")
 L2 = 1e-2
@@ -205,6 +208,47 @@ def test_an_equinox_module_takes_the_same_steps_as_an_mlp():
             np.testing.assert_allclose(layer.b, linear.bias, rtol=1e-9, atol=1e-13)
 
 
+def as_flax(params):
+    return {f"Dense_{l}": {"kernel": W.T, "bias": b} for l, (W, b) in enumerate(params)}
+
+
+def flax_like(params, x):
+    # As the apply of a Flax module with a skip and a norm's gain.
+    h = jax.nn.relu(x @ params["Dense_0"]["kernel"] + params["Dense_0"]["bias"][None, :])
+    h = h + jax.nn.relu(h @ params["Dense_1"]["kernel"] + params["Dense_1"]["bias"][None, :])
+    return (h * params["scale"][None, :]) @ params["Dense_2"]["kernel"] + params["Dense_2"]["bias"][None, :]
+
+
+def test_a_function_of_flax_parameters_is_captured_without_rewriting_it():
+    opt = rngd(0.1, inputs="running", start="batch", refresh_every=1, relative_damping=1e-2)
+    with jax.enable_x64(True):
+        params = {**as_flax(start()), "scale": jnp.full(4, 1.5)}
+
+        @jax.jit
+        def step(params):
+            seen = capture(flax_like, X, params, loss=lambda z: loss(z, Y))
+            gradient = jax.grad(lambda p: loss(flax_like(p, X), Y))(params)
+            return seen, gradient, *opt.update(seen.gradient, opt.init(params), params, captures=seen)
+
+        seen, gradient, updates, state = jax.tree.map(np.asarray, step(params))
+        for a, b in zip(jax.tree.leaves(seen.gradient), jax.tree.leaves(gradient)):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+        dense = [jax.tree.map(np.asarray, params[f"Dense_{l}"]) for l in range(3)]
+        h = [X, np.maximum(X @ dense[0]["kernel"] + dense[0]["bias"], 0)]
+        h.append((h[1] + np.maximum(h[1] @ dense[1]["kernel"] + dense[1]["bias"], 0)) * 1.5)
+        for l, x in enumerate(h):
+            np.testing.assert_allclose(seen.inputs[l], x, rtol=1e-12)
+            np.testing.assert_allclose(seen.preactivations[l], x @ dense[l]["kernel"] + dense[l]["bias"], rtol=1e-12)
+            tilde = np.hstack([x, np.ones((40, 1))])
+            G = tilde.T @ tilde / 40
+            G = G + 1e-2 * np.trace(G) * np.eye(len(G))
+            g = np.vstack([gradient[f"Dense_{l}"]["kernel"], gradient[f"Dense_{l}"]["bias"]])
+            found = np.vstack([updates[f"Dense_{l}"]["kernel"], updates[f"Dense_{l}"]["bias"]])
+            np.testing.assert_allclose(found, -0.1 * np.linalg.inv(G) @ g, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(updates["scale"], -0.1 * gradient["scale"], rtol=1e-12)
+        assert len(state[0].metrics) == 3
+
+
 @pytest.mark.slow
 def test_a_sequence_without_biases_is_captured():
     keys = jax.random.split(jax.random.key(0))
@@ -347,6 +391,34 @@ def test_a_step_of_rngd_on_a_residual_network_lowers_the_loss():
         assert len(state[0].metrics) == 6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rngd", "rngd-units", "soap"])
+def test_ten_thousand_steps_end_while_other_threads_compute(name):
+    # Several factorizations in one step could wait for each other for good.
+    opt = in_units(1e-3) if name == "rngd-units" else soap(1e-3) if name == "soap" else rngd(1e-3, refresh_every=5)
+    params = start(jnp.float32)
+    xs, ys = (jnp.asarray(a) for a in batches(10_000))
+    busy = threading.Event()
+
+    def compute():
+        A = np.random.default_rng(0).normal(size=(300, 300))
+        while not busy.is_set():
+            np.linalg.inv(A @ A.T + np.eye(300))
+
+    others = [threading.Thread(target=compute, daemon=True) for _ in range(4)]
+    for thread in others:
+        thread.start()
+    try:
+        run = jax.jit(lambda carry, data: jax.lax.scan(one_step(opt), carry, data))
+        losses = np.asarray(run((params, opt.init(params)), (xs.astype(jnp.float32), ys))[1])
+    finally:
+        busy.set()
+        for thread in others:
+            thread.join()
+    assert losses.shape == (10_000,) and np.isfinite(losses).all()
+    assert losses[-1000:].mean() < losses[:100].mean()
+
+
 def test_the_natural_step_does_not_depend_on_the_units_of_the_inputs():
     # A linear layer on inputs x and on inputs Ax: with the exact metric the outputs move alike.
     net = MLP(widths=(3, 2), activation="linear")
@@ -383,6 +455,9 @@ class Never(Twice):
         return x
 
 
+SQUARE = {"a": {"kernel": np.eye(5, dtype=np.float32)}}
+
+
 def square(kind):
     return kind(eqx.nn.Linear(5, 5, key=jax.random.key(0)))
 
@@ -411,6 +486,11 @@ def update_with(captures):
         (("params is None",), lambda: capture(NET, jnp.ones((2, 5)))),
         (("x has shape (5,)",), lambda: capture(NET, jnp.ones(5), start(jnp.float32))),
         (("model is a function", "a Network"), lambda: capture(penalty, jnp.ones((2, 5)))),
+        (("no linear layer",), lambda: capture(flax_like, jnp.ones((2, 5)), {"a": jnp.ones(3)})),
+        (
+            ("a.kernel is multiplied 2 times",),
+            lambda: capture(lambda p, x: x @ p["a"]["kernel"] @ p["a"]["kernel"], jnp.ones((2, 5)), SQUARE),
+        ),
         (("penalty",), lambda: capture(NET, jnp.ones((2, 5)), start(jnp.float32), penalty=penalty)),
         (("holds its own parameters",), lambda: capture(square(Twice), jnp.ones((2, 5)), 1)),
         (("layer 1 is called more than once",), lambda: capture(square(Twice), jnp.ones((2, 5)))),

@@ -72,10 +72,37 @@ def test_fewer_axes_keep_the_largest():
     assert entered[0].W.shape == (4, 2)
 
 
+def test_truncated_and_from_a_part_it_is_the_dense_formula():
+    # On the axes that are kept, the natural step of the metric of the part; on the others none.
+    white = fisher.whiten(X, rank=3, samples=80, damping=0.1, relative_damping=1e-2)
+    part = X[:80]
+    axes = np.linalg.eigh(np.cov(part.T, bias=True))[1]
+    P = axes[:, -3:] @ axes[:, -3:].T
+    epsilon = 0.1 + 1e-2 * ((part**2).sum(1).mean() + 1)
+    assert white.damping == pytest.approx(epsilon, rel=1e-12)
+    delta = RNG.normal(size=(80, 4))
+    V = Layer(delta.T @ white(part), delta.sum(0))
+    W, b = (np.asarray(value) for value in white.leave((V,))[0])
+    centred = (part - part.mean(0)) @ P
+    expected = delta.T @ centred @ np.linalg.inv(centred.T @ centred / 80 + epsilon * np.eye(6))
+    np.testing.assert_allclose(W, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(b, delta.sum(0) - expected @ part.mean(0), rtol=1e-5, atol=1e-5)
+
+
+def test_a_share_of_the_variance_keeps_the_fewest_axes_that_carry_it():
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1]
+    for share in (0.5, 0.9, 0.999999):
+        kept = fisher.whiten(X, rank=share).axes.shape[1]
+        carried = values[:kept].sum() / values.sum()
+        assert carried >= share > carried - values[kept - 1] / values.sum()
+
+
 @pytest.mark.parametrize(
     ("words", "call"),
     [
         (("damping", "positive"), lambda: fisher.whiten(X, relative_damping=0.0)),
+        (("rank is 1", "share of the variance"), lambda: fisher.whiten(X, rank=1.0)),
+        (("samples is 300", "at most 200"), lambda: fisher.whiten(X, samples=300)),
         (("rank", "at most 6"), lambda: fisher.whiten(X, rank=7)),
         (("relative_damping", "-1"), lambda: fisher.whiten(X, relative_damping=-1.0)),
         (("at least two",), lambda: fisher.whiten(X[:1])),

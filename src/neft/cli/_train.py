@@ -13,7 +13,7 @@ def train(
     output: Output,
     data: Annotated[str, typer.Argument(help="Name or path of the data.")] = "fashion-mnist",
     optimizer: Annotated[
-        str, typer.Option("--optimizer", help="sgd, momentum, nesterov, adam, muon, …, rngd or rngd-published.")
+        str, typer.Option("--optimizer", help="sgd, momentum, nesterov, adam, muon, soap, …, rngd or rngd-published.")
     ] = "rngd",
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", help="Default: the optimizer's usual one.", show_default=False)

@@ -1,6 +1,6 @@
 """What the optimizer needs to see of a forward pass: each layer's inputs and preactivations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .. import _check
+from .._products import Program
 from .._promote import traced
 from .._public import public
 from ..network import Block, Dense, Network
-from ._layers import is_layer, layers, nodes
+from ._layers import is_layer, layers, nodes, sizes
 
 
 class Captures(NamedTuple):
@@ -45,10 +46,13 @@ def capture(
     """The captures of a model on a batch, with loss and gradient in the same pass if a loss is given.
 
     Args:
-        model: a `neft.Network` with `params`, whose layers are its dense blocks, those inside residual blocks too; or
-            an Equinox module that calls `eqx.nn.Linear` layers, each once, and takes one input.
+        model: a `neft.Network` with `params`, whose layers are its dense blocks, those inside residual blocks too; an
+            Equinox module that calls `eqx.nn.Linear` layers, each once, and takes one input; or any JAX function
+            `model(params, x)` of a whole batch, such as the `apply` of a Flax module, whose layers are the
+            dictionaries in `params` with a kernel (fan-in, fan-out) and perhaps a bias. They are found in its program,
+            where each must be multiplied once with a matrix (batch, fan-in).
         x: inputs of shape (batch, n_0).
-        params: the parameters of a network; an Equinox module is its own.
+        params: the parameters of a network or of a function; an Equinox module is its own.
         loss: a function of the outputs (batch, n_L) that returns a number.
         penalty: a function of the parameters that is added to the loss (weight decay that sits inside the cost).
 
@@ -83,15 +87,38 @@ def capture(
     return seen._replace(loss=value, gradient=gradient)
 
 
+def match(captures: Any, found: list[Any], count: int) -> None:
+    """Refuse captures that are not of the layers `found`, of which an optimizer knows `count`."""
+    if not isinstance(captures, Captures):
+        raise ValueError("captures is missing, but update needs captures=neft.fisher.capture(model, x).")
+    if not len(found) == len(captures.inputs) == count:
+        raise ValueError(
+            f"captures are of {len(captures.inputs)} layers and the gradient has {len(found)}, "
+            f"but the optimizer was made for {count}."
+        )
+    for l, (layer, x, z) in enumerate(zip(found, captures.inputs, captures.preactivations), start=1):
+        if sizes(layer) != (x.shape[-1], z.shape[-1]):
+            fan_in, fan_out = sizes(layer)
+            raise ValueError(
+                f"captures of layer {l} have {x.shape[-1]} inputs and {z.shape[-1]} outputs, "
+                f"but its gradient has {fan_in} and {fan_out}."
+            )
+
+
 def _opened(model: Any, params: Any) -> tuple[Any, Callable[[Any, Array], Captures]]:
     # What is differentiated, and the pass as a function of it.
     if isinstance(model, Network):
         if params is None:
             raise ValueError(f"params is None, but a {type(model).__name__} needs its parameters.")
         return params, lambda params, x: _network(model, params, x)
+    if params is not None and callable(model) and not isinstance(model, eqx.Module):
+        if not layers(params):
+            raise ValueError("params hold no linear layer, but captures need at least one, such as Flax's Dense.")
+        return params, lambda params, x: _function(model, params, x)
     if not isinstance(model, eqx.Module) or not layers(model):
         raise ValueError(
-            f"model is a {type(model).__name__}, but must be a Network or an Equinox module with linear layers."
+            f"model is a {type(model).__name__}, but must be a Network or an Equinox module with linear layers, or a "
+            "function of parameters and inputs with params."
         )
     if params is not None:
         raise ValueError("params is given, but an Equinox module holds its own parameters.")
@@ -141,4 +168,29 @@ def _module(model: eqx.Module, x: Array) -> Captures:
         return output, [log[place] for place in range(count)]
 
     outputs, seen = jax.vmap(one)(x)
+    return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)
+
+
+def _function(apply: Callable[[Any, Array], Array], params: Any, x: Array) -> Captures:
+    # The function itself makes the outputs, so that its own rules of differentiation hold; what is seen on the way is
+    # not differentiated, and compiled code computes both once.
+    outputs = apply(params, x)
+    fixed = jax.lax.stop_gradient(params)
+    products = Program(apply, fixed, x).run(fixed, x)[1]
+    seen = []
+    for path, node in jax.tree_util.tree_flatten_with_path(fixed, is_leaf=is_layer)[0]:
+        if not is_layer(node):
+            continue
+        name = jax.tree_util.keystr((*path, jax.tree_util.DictKey("kernel")), simple=True, separator=".")
+        found = [product for product in products if product.name == name]
+        if len(found) != 1:
+            raise ValueError(f"{name} is multiplied {len(found)} times with inputs, but must be once.")
+        inputs, (fan_in, fan_out) = found[0].inputs, sizes(node)
+        if jnp.shape(inputs) != (len(x), fan_in) or jnp.shape(found[0].value) != (len(x), fan_out):
+            raise ValueError(
+                f"{name} is multiplied with an array of shape {jnp.shape(inputs)}, but its inputs must have shape "
+                f"({len(x)}, {fan_in})."
+            )
+        bias = node.get("bias") if isinstance(node, Mapping) else None
+        seen.append((inputs, found[0].value if bias is None else found[0].value + bias[None, :]))
     return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)

@@ -1,5 +1,6 @@
 """Where the linear layers of a model are: inside any tree of parameters, in the order of the tree."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +12,11 @@ from ..network import Layer
 
 
 def is_layer(node: Any) -> bool:
-    """Whether a node of a tree is a linear layer: of a `neft.Network` or of Equinox."""
-    return isinstance(node, (Layer, eqx.nn.Linear))
+    """Whether a node of a tree is a linear layer: of a `neft.Network`, of Equinox, or a dictionary as Flax has them.
+
+    Such a dictionary holds a kernel of shape (fan-in, fan-out), and may hold a bias.
+    """
+    return isinstance(node, (Layer, eqx.nn.Linear)) or _is_flax(node)
 
 
 def nodes(tree: Any) -> tuple[list[Any], Any]:
@@ -41,10 +45,22 @@ def unstacked(layer: Any, rows: Float[Array, "m p"]) -> Any:
     """A layer like `layer` with the entries of `rows`."""
     if isinstance(layer, Layer):
         return Layer(rows[:, :-1], rows[:, -1])
+    if _is_flax(layer):
+        if "bias" not in layer:
+            return type(layer)({"kernel": rows.T})
+        return type(layer)({"bias": rows[:, -1], "kernel": rows[:, :-1].T})
     if layer.bias is None:
         return eqx.tree_at(lambda linear: linear.weight, layer, rows)
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (rows[:, :-1], rows[:, -1]))
 
 
+def _is_flax(node: Any) -> bool:
+    if not isinstance(node, Mapping) or not {"kernel"} <= set(node) <= {"kernel", "bias"}:
+        return False
+    return len(getattr(node["kernel"], "shape", ())) == 2
+
+
 def _parts(layer: Any) -> tuple[Any, Any]:
+    if _is_flax(layer):
+        return layer["kernel"].T, layer.get("bias")
     return (layer.W, layer.b) if isinstance(layer, Layer) else (layer.weight, layer.bias)

@@ -18,9 +18,12 @@ import optax
 
 from .. import _check
 from ..data import load_splits
+from ._average import averaged
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, SCHEDULES
 from ._rngd import RNGDState, refresh
+from ._soap import SOAPState
 from ._task import INPUTS, Parts, Task, cross_entropy, perceptron, prepared, split
+from ._units import UnitsState
 from ._whiten import Whitening
 
 STACK = 4
@@ -113,11 +116,12 @@ class Experiment:
                     carry = (carry[0], refresh(carry[1]))
                 clock += (time.process_time() - started) / stacks.size
                 _refuse_nonfinite(_unstacked(costs, stacks), done, rate)
-            rows.append([*program.evaluate(carry[0], *watched[0]), *program.evaluate(carry[0], *watched[1])])
+            used = program.used(carry)
+            rows.append([*program.evaluate(used, *watched[0]), *program.evaluate(used, *watched[1])])
             seconds.append(clock)
         names = ("train_cost", "train_accuracy", "validation_cost", "validation_accuracy")
         curves = (np.stack([_unstacked(row[i], stacks) for row in rows], axis=1) for i in range(4))
-        test = program.evaluate(carry[0], *parts.test)
+        test = program.evaluate(program.used(carry), *parts.test)
         return {
             "epochs": np.arange(self.epochs + 1.0),
             **dict(zip(names, curves)),
@@ -180,6 +184,10 @@ class _Program:
             self._programs[index.shape] = lowered.compile()
         return self._programs[index.shape]
 
+    def used(self, carry: Any) -> Any:
+        """The parameters that every seed's optimizer means for predictions, in stacks."""
+        return jax.vmap(jax.vmap(lambda carry: averaged(carry[1], carry[0])))(carry)
+
     def evaluate(self, params: Any, x: np.ndarray, y: np.ndarray) -> _Scores:
         """Cost and accuracy of every seed, in stacks."""
         cost, right = self._scores(params, x, y, self.x[:_REFERENCE])
@@ -213,30 +221,41 @@ class _Program:
         return jax.lax.map(lambda stack: jax.lax.map(one, stack), params)
 
 
-# RNGD's metrics are updated and inverted at intervals of steps. Its count is the same for all seeds and must be one
-# number under vmap: with a count for each, both branches would be done at every step.
-def _is_rngd(node: Any) -> bool:
-    return isinstance(node, RNGDState)
+# What is done at intervals of steps must count them for all seeds in one number under vmap: with a count for each, all
+# branches would be done at every step.
+_COMMON = {RNGDState: ("count", "damping"), SOAPState: ("count",), UnitsState: ("count",)}
+
+
+def _counts(node: Any) -> bool:
+    return isinstance(node, tuple(_COMMON))
 
 
 def _axes(state: Any) -> Any:
-    return jax.tree.map(lambda n: RNGDState(None, 0, 0, None) if _is_rngd(n) else 0, state, is_leaf=_is_rngd)  # type: ignore[arg-type]
+    def axes(node: Any) -> Any:
+        if not _counts(node):
+            return 0
+        return type(node)(*(None if name in _COMMON[type(node)] else 0 for name in node._fields))
+
+    return jax.tree.map(axes, state, is_leaf=_counts)
 
 
 def _shared(state: Any) -> Any:
     def first(node: Any) -> Any:
-        return node._replace(count=node.count[0], damping=node.damping[0]) if _is_rngd(node) else node
+        return (
+            node._replace(**{name: getattr(node, name)[0] for name in _COMMON[type(node)]}) if _counts(node) else node
+        )
 
-    return jax.tree.map(first, state, is_leaf=_is_rngd)
+    return jax.tree.map(first, state, is_leaf=_counts)
 
 
 def _own(state: Any, size: int) -> Any:
     def spread(node: Any) -> Any:
-        if not _is_rngd(node):
+        if not _counts(node):
             return node
-        return node._replace(count=jnp.tile(node.count, size), damping=jnp.tile(node.damping, (size, 1)))
+        common = {name: jnp.repeat(getattr(node, name)[None], size, axis=0) for name in _COMMON[type(node)]}
+        return node._replace(**common)
 
-    return jax.tree.map(spread, state, is_leaf=_is_rngd)
+    return jax.tree.map(spread, state, is_leaf=_counts)
 
 
 def _stacks(count: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Relative natural gradient descent: each layer's gradient is multiplied by the inverse of its own metric."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,13 +13,15 @@ from jaxtyping import Array, Float
 
 from .. import _check
 from .._public import public
-from ._capture import Captures
+from ._capture import Captures, match
 from ._inverse import damped, lapack, newton_schulz
-from ._layers import is_layer, layers, nodes, sizes, stacked, unstacked
+from ._layers import is_layer, layers, nodes, stacked, unstacked
 from ._response import Response, response
+from ._top import Top, follow, natural, start
 
 METRICS = ("shared", "neuron", "hidden")
-INPUTS = ("white", "running")
+INPUTS = ("white", "running", "batch")
+STARTS = ("identity", "batch")
 INVERSES = ("products", "outside")
 
 
@@ -34,6 +37,8 @@ class Settings:
     damping: float = 0.0
     relative_damping: float = 1e-3
     inverse: str = "products"
+    rank: int | None = None
+    start: str = "identity"
     neuron: Response = dataclasses.field(default_factory=lambda: response("relu"))
 
 
@@ -45,15 +50,18 @@ PRESETS = {
 }
 
 
+Metric = Array | Top | None
+
+
 class RNGDState(NamedTuple):
     """The state: steps done, and for each layer its metric and the inverse in use (None: the identity, for good).
 
-    A metric has shape (p, p) when it is shared by the layer and (m, p, p) when each neuron has its own; `damping` is
-    the pair of the absolute and the relative one.
+    A metric has shape (p, p) when it is shared by the layer and (m, p, p) when each neuron has its own; one of few
+    axes is a `Top` and needs no inverse. `damping` is the pair of the absolute and the relative one.
     """
 
     count: Array  # type: ignore[assignment]  # optax's own states shadow tuple.count too
-    metrics: tuple[Array | None, ...]
+    metrics: tuple[Metric, ...]
     inverses: tuple[Array | None, ...]
     damping: Array
 
@@ -71,6 +79,8 @@ def rngd(
     damping: float | None = None,
     relative_damping: float | None = None,
     inverse: str | None = None,
+    rank: int | None = None,
+    start: str | None = None,
     neuron: str | Response | None = None,
     omega: float | None = None,
 ) -> optax.GradientTransformationExtraArgs:
@@ -78,6 +88,8 @@ def rngd(
 
         G ← (1-λ)G + λ mean_batch(ν x̃x̃ᵀ)   every `update_every` steps, from the identity
         G⁻¹ is computed again, with damping, every `refresh_every` steps; until then it is the identity
+
+    or, with `rank`, from the largest eigenvalues of G and their axes, which follow it at every update (eqs. 20-22).
 
     `update` takes `captures=capture(…)`. Parameters outside linear layers (gains and biases of norms) get the plain
     gradient. The default keeps one metric per layer (K-FAC's input factor) and takes the inputs as whitened by
@@ -90,13 +102,16 @@ def rngd(
         metric: "shared" (one metric per layer, ν = 1), "neuron" (one per neuron, with its ν), "hidden" (per neuron,
             but shared in the first and last layer), or "shared" or "neuron" for each layer.
         inputs: "white" when the first layer's inputs went through `whiten`, so that it needs no metric; "running" for
-            a metric as in every other layer.
+            a metric as in every other layer; "batch" for the metric of each batch by itself, with damping, which takes
+            a matrix of the size of the batch at most (Woodbury, eq. 24) and no pass over the data.
         metric_step: λ, above 0 and at most 1.
         update_every: steps between two updates of the metric.
         refresh_every: T, steps between two inversions.
         damping: ε, added to G's diagonal at inversion.
         relative_damping: the same in units of G's trace; both are added.
         inverse: "products" inverts inside compiled code by matrix products; "outside" leaves it to calls of `refresh`.
+        rank: how many axes of a shared metric to keep, all by default; no inverses are made then.
+        start: "identity", or "batch" for the metric of the first batch, used from the first step on.
         neuron: the activation whose ν a metric per neuron uses.
         omega: ω of the smoothed relu in that ν.
 
@@ -117,6 +132,8 @@ def rngd(
         "damping": damping,
         "relative_damping": relative_damping,
         "inverse": inverse,
+        "rank": rank,
+        "start": start,
         "neuron": None if neuron is None and omega is None else response(neuron or "relu", omega=omega or 1.0),
     }
     base = PRESETS[_check.one_of("preset", preset, tuple(PRESETS))]
@@ -138,9 +155,10 @@ def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformat
         found = layers(params)
         if not found:
             raise ValueError("params hold no linear layer, but RNGD needs at least one.")
-        metrics = tuple(_identity(stacked(layer), kind) for layer, kind in zip(found, _kinds(settings, len(found))))
+        kinds = _kinds(settings, len(found))
+        metrics = tuple(_identity(stacked(layer), kind, settings.rank) for layer, kind in zip(found, kinds))
         # The inverse is an array of its own, so that both can be donated.
-        inverses = tuple(None if G is None else G.copy() for G in metrics)
+        inverses = tuple(None if G is None or isinstance(G, Top) else G.copy() for G in metrics)
         dtype = stacked(found[0]).dtype
         damping = jnp.array([settings.damping, settings.relative_damping], dtype)
         return RNGDState(jnp.zeros((), jnp.int32), metrics, inverses, damping)
@@ -148,11 +166,14 @@ def scale_by_rngd(settings: Settings | None = None) -> optax.GradientTransformat
     def update(updates: Any, state: Any, params: Any = None, *, captures: Any = None, **extra: Any):
         del params, extra
         leaves, structure = nodes(updates)
-        _match(captures, layers(updates), len(state.metrics))
+        match(captures, layers(updates), len(state.metrics))
         metrics = _updated(settings, state, captures)
         inverses = state.inverses if settings.inverse == "outside" else _refreshed(settings, state, metrics)
-        turn = iter(inverses)
-        leaves = [_natural(leaf, next(turn)) if is_layer(leaf) else leaf for leaf in leaves]
+        turn = iter(zip(metrics, inverses))
+        leaves = [_natural(leaf, *next(turn), state.damping) if is_layer(leaf) else leaf for leaf in leaves]
+        if settings.inputs == "batch":
+            first = next(i for i, leaf in enumerate(leaves) if is_layer(leaf))
+            leaves[first] = _by_batch(leaves[first], captures.inputs[0], state.damping)
         state = RNGDState(state.count + 1, metrics, inverses, state.damping)
         return jax.tree.unflatten(structure, leaves), state
 
@@ -176,7 +197,7 @@ def refresh(state: Any) -> Any:
         absolute, relative = np.moveaxis(np.asarray(node.damping), -1, 0)
         inverses = []
         for G in node.metrics:
-            if G is None:
+            if G is None or isinstance(G, Top):
                 inverses.append(None)
                 continue
             # Damping may carry the axes of a vmap, the metric one more for its neurons.
@@ -194,6 +215,13 @@ def _checked(settings: Settings) -> Settings:
         _check.one_of("metric", kind, METRICS if isinstance(settings.metric, str) else METRICS[:2])
     _check.one_of("inputs", settings.inputs, INPUTS)
     _check.one_of("inverse", settings.inverse, INVERSES)
+    _check.one_of("start", settings.start, STARTS)
+    if settings.rank is not None:
+        _check.integer("rank", settings.rank, at_least=1)
+        if settings.metric != "shared" or settings.inverse != "products":
+            raise ValueError(f"rank is {settings.rank}, but is for metric 'shared' and inverse 'products' alone.")
+    if settings.inputs == "batch" and settings.damping == settings.relative_damping == 0:
+        raise ValueError("damping is 0, but must be positive for inputs 'batch': a batch does not fill all directions.")
     if _check.real("metric_step", settings.metric_step, above=0.0) > 1:
         raise ValueError(f"metric_step is {settings.metric_step:g}, but must be at most 1.")
     _check.integer("update_every", settings.update_every, at_least=1)
@@ -213,68 +241,76 @@ def _kinds(settings: Settings, count: int) -> list[str]:
         kinds = ["shared" if l in (0, count - 1) else "neuron" for l in range(count)]
     else:
         kinds = [settings.metric] * count
-    return ["none", *kinds[1:]] if settings.inputs == "white" else kinds
+    return kinds if settings.inputs == "running" else ["none", *kinds[1:]]
 
 
-def _identity(rows: Float[Array, "m p"], kind: str) -> Array | None:
+def _identity(rows: Float[Array, "m p"], kind: str, rank: int | None) -> Metric:
+    if kind == "shared" and rank is not None:
+        return start(rows.shape[1], min(rank, rows.shape[1]), rows.dtype)
     one = jnp.eye(rows.shape[1], dtype=rows.dtype)
     return {"none": lambda: None, "shared": lambda: one, "neuron": lambda: jnp.tile(one, (len(rows), 1, 1))}[kind]()
 
 
-def _match(captures: Any, found: list[Any], count: int) -> None:
-    if not isinstance(captures, Captures):
-        raise ValueError("captures is missing, but update needs captures=neft.fisher.capture(model, x).")
-    if not len(found) == len(captures.inputs) == count:
-        raise ValueError(
-            f"captures are of {len(captures.inputs)} layers and the gradient has {len(found)}, "
-            f"but the optimizer was made for {count}."
-        )
-    for l, (layer, x, z) in enumerate(zip(found, captures.inputs, captures.preactivations), start=1):
-        if sizes(layer) != (x.shape[-1], z.shape[-1]):
-            fan_in, fan_out = sizes(layer)
-            raise ValueError(
-                f"captures of layer {l} have {x.shape[-1]} inputs and {z.shape[-1]} outputs, "
-                f"but its gradient has {fan_in} and {fan_out}."
-            )
-
-
-def _updated(settings: Settings, state: RNGDState, captures: Captures) -> tuple[Array | None, ...]:
-    def update(metrics: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
+def _updated(settings: Settings, state: RNGDState, captures: Captures) -> tuple[Metric, ...]:
+    def update(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+        step = jnp.asarray(settings.metric_step, state.damping.dtype)
+        if settings.start == "batch":
+            step = jnp.where(state.count == 0, 1, step)
         seen = zip(metrics, captures.inputs, captures.preactivations)
-        return tuple(None if G is None else _average(settings, G, x, z) for G, x, z in seen)
+        return tuple(None if G is None else _average(settings.neuron, G, x, z, step) for G, x, z in seen)
 
     if settings.update_every == 1:
         return update(state.metrics)
     return jax.lax.cond(state.count % settings.update_every == 0, update, lambda metrics: metrics, state.metrics)
 
 
-def _average(settings: Settings, G: Array, x: Float[Array, "batch d"], z: Float[Array, "batch m"]) -> Array:
-    if x.shape[1] < G.shape[-1]:
-        x = jnp.concatenate([x, jnp.ones((len(x), 1), x.dtype)], axis=1)
-    if G.ndim == 2:
-        mean = x.T @ x / len(x)
-    else:
-        mean = jnp.einsum("nm,np,nq->mpq", settings.neuron.information(z), x, x) / len(x)
-    step = jnp.asarray(settings.metric_step, G.dtype)
+def _average(
+    neuron: Response, G: Array | Top, x: Float[Array, "batch d"], z: Float[Array, "batch m"], step: Array
+) -> Array | Top:
+    if isinstance(G, Top):
+        return follow(G, x.astype(G.axes.dtype), step.astype(G.axes.dtype))
+    x = _extended(x, G.shape[-1])
+    mean = x.T @ x / len(x) if G.ndim == 2 else jnp.einsum("nm,np,nq->mpq", neuron.information(z), x, x) / len(x)
+    step = step.astype(G.dtype)
     return (1 - step) * G + step * mean.astype(G.dtype)
 
 
-def _refreshed(settings: Settings, state: RNGDState, metrics: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
+def _extended(x: Float[Array, "batch d"], size: int) -> Float[Array, "batch p"]:
+    # x̃, with a 1 for the bias if there is one.
+    return x if x.shape[1] == size else jnp.concatenate([x, jnp.ones((len(x), 1), x.dtype)], axis=1)
+
+
+def _refreshed(settings: Settings, state: RNGDState, metrics: tuple[Metric, ...]) -> tuple[Array | None, ...]:
     def invert(inverses: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
         pairs = zip(metrics, inverses)
-        anew = (
-            newton_schulz(damped(G, *state.damping), X) if G is not None and X is not None else None for G, X in pairs
-        )
-        return tuple(anew)
+        return tuple(None if X is None else newton_schulz(damped(G, *state.damping), X) for G, X in pairs)
 
-    due = (state.count + 1) % settings.refresh_every == 0
+    if settings.rank is not None:
+        return state.inverses
+    # From the identity the first inverse comes at the end of the first period.
+    due = (state.count + (settings.start == "identity")) % settings.refresh_every == 0
     return jax.lax.cond(due, invert, lambda inverses: inverses, state.inverses)
 
 
-def _natural(layer: Any, inverse: Array | None) -> Any:
+def _natural(layer: Any, metric: Metric, inverse: Array | None, damping: Array) -> Any:
+    if isinstance(metric, Top):
+        return unstacked(layer, natural(metric, stacked(layer), damping[0] + damping[1] * metric.trace))
     if inverse is None:
         return layer
     rows = stacked(layer)
     if inverse.ndim == 2:
         return unstacked(layer, rows @ inverse)
     return unstacked(layer, jnp.einsum("mp,mpq->mq", rows, inverse))
+
+
+def _by_batch(layer: Any, x: Float[Array, "batch d"], damping: Array) -> Any:
+    rows = stacked(layer)
+    x = _extended(x, rows.shape[1]).astype(rows.dtype) / math.sqrt(len(x))
+    few = len(x) < rows.shape[1]
+    gram = damped(x @ x.T if few else x.T @ x, *damping)
+    inverse = newton_schulz(gram, jnp.zeros_like(gram))
+    if not few:
+        return unstacked(layer, rows @ inverse)
+    # tr x̃x̃ᵀ is that of the Gram matrix too, so that both forms have the same damping.
+    epsilon = damping[0] + damping[1] * jnp.square(x).sum()
+    return unstacked(layer, (rows - (rows @ x.T) @ inverse @ x) / epsilon)

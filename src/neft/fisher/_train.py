@@ -18,6 +18,7 @@ from .._public import public
 from .._result import Made, Result, load, result
 from ..data import Dataset
 from ..network import Network
+from ._average import averaged
 from ._optimizers import OPTIMIZERS, REFRESH_EVERY, optimizer
 from ._rngd import refresh
 from ._task import Parts, Split, Task, perceptron, prepared, split
@@ -130,8 +131,8 @@ def train(
         hidden: the hidden widths.
         activation: of the hidden layers.
         batch_norm: whether batch normalization follows each hidden layer.
-        optimizer: "sgd", "momentum", "nesterov", "adam", "nadam", "rmsprop", "adagrad", "lion", "muon", "rngd" or
-            "rngd-published".
+        optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "nadam", "rmsprop", "adagrad", "lion", "muon",
+            "soap", "schedule-free", "schedule-free-sgd", "rngd", "rngd-units" or "rngd-published".
         learning_rate: by default the optimizer's usual one.
         schedule: "constant", or "cosine" to fall to 0 at the end.
         inputs: "raw", "centred" (the training mean taken off) or "white" (see `whiten`); by default what suits the
@@ -185,13 +186,14 @@ def train(
         _refuse_nonfinite(costs, done, specification)
         done += len(costs)
         if chunk.point:
-            rows = (*rows, _row(task, parts, carry[0], done, len(x) // batch, clock))
+            rows = (*rows, _row(task, parts, averaged(carry[1], carry[0]), done, len(x) // batch, clock))
             if checkpoint is not None:
                 _save(checkpoint, specification, rows, carry)
             if until is not None and rows[-1][2] <= until:
                 break
-    params = carry[0] if task.white is None else task.white.leave(carry[0])
-    return Training(_curves(task, parts, carry[0], rows, specification, data), params)
+    used = averaged(carry[1], carry[0])
+    params = used if task.white is None else task.white.leave(used)
+    return Training(_curves(task, parts, used, rows, specification, data), params)
 
 
 class _Chunk(NamedTuple):

@@ -10,9 +10,9 @@ import optax
 from jaxtyping import Float, Int
 
 from .. import _check
+from .._products import Program, arrays_of, size
 from .._public import public
 from .._result import Made, Result, result
-from ._layers import Program, arrays_of, size
 
 Verdict = Literal["right", "updates grow", "updates shrink", "not clear"]
 

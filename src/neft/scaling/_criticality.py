@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import _check
+from .._products import Program, arrays_of
 from .._public import public
 from .._result import Made, Result, result
-from ._layers import Program, arrays_of
 
 Verdict = Literal["critical", "gradients grow", "gradients shrink"]
 _E_FOLDS = 5.0  # of the norm through the whole model, above which it is called neither critical nor near it

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 
-from .. import _check
+from . import _check
 
 _CALLS = {"jit", "pjit", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call", "checkpoint"}
 _PRODUCTS = {"dot_general", "conv_general_dilated"}
@@ -31,12 +31,14 @@ class Value(NamedTuple):
 class Layer(NamedTuple):
     """A product of parameters with something that the input is in.
 
-    `changed` is the product of the same something with the other parameters, if such were given.
+    `changed` is the product of the same something with the other parameters, if such were given; `inputs` is that
+    something.
     """
 
     name: str
     value: Any
     changed: Any = None
+    inputs: Any = None
 
 
 class Program:
@@ -140,7 +142,8 @@ class _Walk:
             changed = self._bound(eqn, [weights.other if arg is weights else arg.value for arg in args])[0]
         if self._added:
             value = value + self._added[len(self.layers)].astype(value.dtype)
-        self.layers.append(Layer(weights.names[0], value, changed))
+        inputs = next((arg.value for arg in args if arg.live), None)
+        self.layers.append(Layer(weights.names[0], value, changed, inputs))
         return value
 
     def _unrolled(self, params: Mapping[str, Any], args: list[Value]) -> list[Value]:

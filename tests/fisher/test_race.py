@@ -1,0 +1,69 @@
+import math
+
+import numpy as np
+import pytest
+import race_optimizers
+import race_run
+from race_run import Rival, Row, Setting
+
+RIVAL = Rival(None, 1.0, (0.8, 0.9))
+
+
+def test_every_optimizer_has_the_same_number_of_trials_and_finds_the_minimum():
+    for momenta in ((0.9,), (0.8, 0.9, 0.95)):
+
+        def score(s):
+            return abs(math.log(s.rate / 5)) + abs(s.horizon - 2) + abs(s.batch - 500) / 1000
+
+        tried = race_optimizers.search(Rival(None, 1.0, momenta), score, 24)
+        assert len(tried) == len(set(tried)) == 24
+        best = min(tried, key=score)
+        assert (best.batch, best.horizon) == (500, 2.0) and 5 / 2**0.5 <= best.rate <= 5 * 2**0.5
+
+
+def test_a_fixed_horizon_is_not_searched():
+    tried = race_optimizers.search(RIVAL, lambda s: s.rate, 9, (10.0,))
+    assert {s.horizon for s in tried} == {10.0} and len(set(tried)) == 9
+
+
+def test_levels_are_interpolated_and_what_is_not_reached_is_counted():
+    record = {"epochs": [0, 1, 2], "seconds": [0.5, 1.0, 2.0], "cost": [2.0, 0.4, 0.2], "accuracy": [0.1, 0.9, 0.96]}
+    assert race_run.reach(record, 0.3, 0) == pytest.approx((1.5, 1.5))
+    assert race_run.reach(record, 0.5, 1) == pytest.approx((0.5, 0.75))
+    assert race_run.reach(record, 0.97, 1) is None
+    assert race_run.reach({**record, "cost": [2.0, math.nan, math.nan]}, 0.3, 0) is None
+    line = race_optimizers.entry(
+        Row("mnist", "plain", "sgd", "raw"), 0, Setting(1, 0, 50, 3), 0.3, [(1, 2), None, (2, 4)]
+    )
+    assert (line["seeds"], line["reached"], line["epochs"], line["seconds_error"]) == (3, 2, 1.5, 1.0)
+    ranked = [race_optimizers.ranked(record, level, 0) for level in (0.3, 0.1, 0.05)]
+    assert ranked[0] < ranked[1] < ranked[2]
+
+
+@pytest.mark.parametrize(("batch", "horizon"), [(50, 1.5), (200, 2.5), (500, 1.0)])
+def test_an_epoch_has_ten_pieces_and_no_example_twice(batch, horizon):
+    pieces = list(race_run.batches(50_000, Setting(1, 0, batch, horizon), 3))
+    assert len(pieces) == round(10 * horizon) and {len(piece) for piece in pieces} == {5000 // batch}
+    first = np.concatenate(pieces[:10]).ravel()
+    assert len(set(first.tolist())) == 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", [name for name in race_run.RIVALS if name != race_run.KFAC])
+def test_every_rival_runs(optimizer, tmp_path):
+    row, setting = Row("fashion-mnist", "plain", optimizer, "white"), None
+    rival = race_run.RIVALS[optimizer]
+    setting = Setting(rival.rate, rival.momenta[0], 50, 1.0)
+    race = race_optimizers.Race(tmp_path / "runs.jsonl", 1, (1,), 500)
+    record = race.run(row, setting, 1, (-math.inf, math.inf))
+    assert record["epochs"] == pytest.approx(np.arange(11) / 10) and record["cost"][-1] < record["cost"][0]
+    assert record["seconds"][0] > 0 and (np.diff(record["seconds"]) > 0).all()
+    again = race_optimizers.Race(tmp_path / "runs.jsonl", 1, (1,), 500)
+    assert again.run(row, setting, 1, (-math.inf, math.inf)) == record
+
+
+def test_the_command_says_what_it_would_take(capsys):
+    assert race_optimizers.main(["--estimate", "--optimizers", "sgd", "--data", "mnist"]) == 0
+    assert "6 rows, about" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        race_optimizers.main(["--seeds", "101"])
