@@ -1,19 +1,18 @@
 """Draws networks made of blocks for one or two inputs; keeps all tensors of their outputs, `tests/width/streams.json`.
 
     .venv/bin/python tools/draw_streams.py "two inputs, one matrix, gelu" …
-    .venv/bin/python tools/draw_streams.py --means "two inputs, one matrix, gelu" …
 
-Without names all are drawn; a network that is drawn replaces its entry. K₁ and Θ₁, the smallest part of what they are
-means of, have more draws of their own, which `--means` makes, with other seeds and without any other tensor. Nothing
-here knows a recursion. The weights W of the readout b + Ws(p) are averaged over by hand: with s the last features, a
-function of all other parameters p, and probes w, vectors of random signs with the variance of a row of W, every
-correlator of docs/theory/width, eqs. 13-18, is a product of derivatives of w·s and s·s in p, which are autodiff's.
-Means have control variates: numbers of a draw whose means are exactly 0, made of a twin of the network in which every
+Without names all are drawn; a network that is drawn replaces its entry. Nothing here knows a recursion. The weights W
+of the readout b + Ws(p) are averaged over by hand: with s the last features, a function of all other parameters p, and
+probes w, vectors of random signs with the variance of a row of W, every correlator of docs/theory/width, eqs. 13-18, is
+a product of derivatives of w·s and s·s in p, which are autodiff's. Means, of which `tools/draw_means.py` makes more
+draws, have control variates: numbers of a draw whose means are exactly 0, made of a twin of the network in which every
 sum over weights is drawn with its covariance of infinite width. A tensor is fitted as a + b/(n - p) + c/(n - p)² over
 several widths n, where p = 4 if there are norms, whose moments have poles there.
 """
 
 import functools
+import itertools
 import json
 import sys
 import time
@@ -34,12 +33,13 @@ HYPER = [
     dict(zip(("C_b", "C_W", "lambda_b", "lambda_W"), values))
     for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
 ]
+SMALL = {"C_b": 0.1, "C_W": 0.6, "lambda_b": 0.1, "lambda_W": 0.2}
 ALL = ("P", "Q", "R", "S", "T", "U")
 PLAN = ((8, 80_000), (16, 60_000), (40, 30_000))
+MORE = ((8, 160_000), (16, 120_000), (40, 60_000))
+MOST = ((8, 320_000), (16, 240_000), (40, 120_000))
 FEWER = ((8, 40_000), (16, 30_000), (40, 15_000))
 NORMED = ((16, 80_000), (28, 60_000), (64, 30_000))
-MEANS = {8: 384_000, 16: 384_000, 28: 256_000, 40: 256_000, 64: 128_000}  # by width; 1280 divides them
-PROBES = 8
 
 
 def single(n, act, skip):
@@ -115,7 +115,20 @@ NETWORKS = {
         network(of(single, "softplus", 0.8), of(double, "softplus", 0.8, inner=0.5), of(single, "softplus", -0.7)),
         2,
         True,
-        PLAN,
+        MORE,
+    ),
+    # Of a past that is large: what a block of two matrices carries on of it is up to 15 % of a tensor.
+    "one input, one and two matrices, gelu": (
+        lambda n: [
+            Dense(n, C_b=0.1, C_W=0.3, lambda_b=0.4, lambda_W=0.8),
+            *[Residual("gelu", Dense(n, C_b=0.1, C_W=1.5, lambda_b=0.2, lambda_W=0.1))] * 2,
+            Residual(Dense(n, **SMALL), "gelu", Dense(n, **SMALL)),
+            "gelu",
+            Dense(2, **HYPER[3]),
+        ],
+        1,
+        True,
+        MOST,
     ),
     "one input, activations before both matrices, gelu": (
         network(of(third, "gelu", 0.8), of(third, "gelu", 1.0), end="gelu"),
@@ -205,7 +218,7 @@ class Twin:
     """A walk through a network and its twin, which collects what is 0 on average."""
 
     def __init__(self, known):
-        self.sums, self.averages, self.stages = iter(known.sums), iter(known.averages), iter(known.stages)
+        self.wanted, self.averages, self.stages = iter(known.sums), iter(known.averages), iter(known.stages)
         self.zeros = []
 
     def see(self, y, wanted):
@@ -216,18 +229,23 @@ class Twin:
 
     def along(self, blocks, params, z, twin, K):
         """The same after all of these blocks, of which some have parameters."""
-        left = iter(params)
+        left = itertools.repeat(None) if params is None else iter(params)
         for block in blocks:
             own = next(left) if isinstance(block, Dense | Residual) else ()
             z, twin, K = self.after(block, own, z, twin, K)
         return z, twin, K
 
+    def sums(self, block, params, z, covariance):
+        """Sums over weights, and the independent Gaussian numbers that they are made of."""
+        y = block.apply(params, z)
+        return y, white(root(covariance), y)
+
     def after(self, block, params, z, twin, K):
         """The stage and its twin, of covariance K, after a block."""
         if isinstance(block, Dense):
-            y, wanted = block.apply(params, z), next(self.sums)
-            drawn = block.C_b + block.C_W * (z @ z.T) / z.shape[1]
-            twin = coloured(root(wanted.astype(np.float32)), white(root(drawn), y))
+            wanted = next(self.wanted)
+            y, g = self.sums(block, params, z, block.C_b + block.C_W * (z @ z.T) / z.shape[1])
+            twin = coloured(root(wanted.astype(np.float32)), g)
             self.see(twin, wanted)
             return y, twin, wanted
         if isinstance(block, Nonlinearity):
@@ -237,33 +255,13 @@ class Twin:
             self.see(jax.vmap(jax.vmap(jax.grad(act.function)))(twin), slope)
             return block.apply((), z), found, square
         if isinstance(block, Residual):
-            y, inner, _ = self.along(block.branch, params.branch, z, twin, K)
+            y, inner, _ = self.along(block.branch, None if params is None else params.branch, z, twin, K)
             z, twin = block.skip * z + y, block.skip * twin + inner
             K = next(self.stages)
             self.see(twin, K)
             return z, twin, K
         scale = 1 / np.sqrt(np.diagonal(K) + block.epsilon)
         return block.apply(params, z), twin * scale[:, None].astype(np.float32), K * np.outer(scale, scale)
-
-
-def means_alone(net, known, x, key):
-    """K and Θ of the outputs of one draw, and numbers whose means are 0."""
-    last, n, N = net.blocks[-1], net.fans()[-2], len(x)
-    params = net.init(key, dtype=jnp.float32)[:-1]
-    walk, below = Twin(known), Network(3, net.blocks[:-1])
-    walk.along(below.blocks, params, x, x, None)
-    s, back = jax.vjp(lambda p: below.apply(p, x), params)
-    # Every feature where there are few of them, else probes: both have the mean of W.
-    signs = jax.random.rademacher(jax.random.fold_in(key, 1), (PROBES, n), jnp.float32) / np.float32(np.sqrt(n))
-    heads = jnp.eye(n, dtype=s.dtype) if n <= 2 * PROBES else signs
-    each = jnp.einsum("hn,ab->habn", heads, jnp.eye(N, dtype=s.dtype))
-    grads = jax.vmap(jax.vmap(lambda one: back(one)[0]))(each)
-    parts = jax.tree.map(
-        lambda g, r: jnp.einsum("hap,hbp->ab", *[g.reshape(*g.shape[:2], -1)] * 2) * r, grads, net.rates()[:-1]
-    )
-    square = s @ s.T / n
-    Theta = last.lambda_b + last.lambda_W * square + last.C_W / len(heads) * sum(jax.tree.leaves(parts))
-    return last.C_b + last.C_W * square, Theta, jnp.stack(walk.zeros)
 
 
 def observed(net, known, x, key, second):
@@ -356,19 +354,6 @@ def group(name, key, x, n, draws):
     return jax.tree.map(lambda v: v.mean(0), jax.lax.map(one, jnp.arange(draws), batch_size=64))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3, 4))
-def group_of_means(name, key, x, n, draws):
-    """Means over draws of K and Θ beyond infinite width, of the zeros, and of products with zeros."""
-    net, known, centre = Network(3, NETWORKS[name][0](n)), *context(name)
-
-    def one(i):
-        *found, zeros = means_alone(net, known, x, jax.random.fold_in(key, i))
-        flat = jnp.concatenate([(value - at.astype(np.float32)).ravel() for value, at in zip(found, centre)])
-        return flat, zeros, zeros[:, None] * zeros[None], zeros[:, None] * flat[None]
-
-    return jax.tree.map(lambda v: v.mean(0), jax.lax.map(one, jnp.arange(draws), batch_size=64))
-
-
 @functools.lru_cache
 def context(name):
     """The twin at infinite width, and K and Θ of the outputs."""
@@ -433,38 +418,20 @@ def fitted(name, values, errors):
     return found
 
 
-def drawn_means(name, seed, groups=20):
-    """K₁ and Θ₁ and their errors."""
-    _, N, _, plan = NETWORKS[name]
-    values, errors = [], []
-    for n, _ in plan:
-        key = jax.random.fold_in(jax.random.key(seed), n)
-        x = jnp.asarray(X[:N], jnp.float32)
-        found = [group_of_means(name, jax.random.fold_in(key, g), x, n, MEANS[n] // groups) for g in range(groups)]
-        found = [np.stack([np.asarray(one, float) for one in column]) for column in zip(*found)]
-        whole = n * without_zeros(*(part.mean(0) for part in found))
-        without = [n * without_zeros(*(np.delete(part, g, 0).mean(0) for part in found)) for g in range(groups)]
-        error = np.sqrt((groups - 1) * np.stack(without).var(0))
-        for many, one in ((values, whole), (errors, error)):
-            many.append(dict(zip(("K1", "Theta1"), one.reshape(2, N, N))))
-    return fitted(name, values, errors)
-
-
 def main(names):
-    """Draw these networks, or all; or their means alone."""
-    means, names = "--means" in names, [name for name in names if name != "--means"]
+    """Draw these networks, or all."""
     for name in names or NETWORKS:
         make, N, _, plan = NETWORKS[name]
-        start, seed = time.process_time(), 2 if means else 1
-        entry = {
-            "widths and draws": [(n, MEANS[n]) for n, _ in plan] if means else plan,
-            "seed": seed,
-            "command": f"tools/draw_streams.py {'--means ' if means else ''}{name!r}",
-            "tensors": drawn_means(name, seed) if means else drawn(name, seed),
-        }
+        start, seed = time.process_time(), 1
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-        own = {"network": Network(3, make(8)).to_dict(), "x": X[:N].tolist()}
-        kept[name] = kept.get(name, {}) | own | ({"means": entry} if means else entry)
+        kept[name] = kept.get(name, {}) | {
+            "network": Network(3, make(8)).to_dict(),
+            "x": X[:N].tolist(),
+            "widths and draws": plan,
+            "seed": seed,
+            "command": f"tools/draw_streams.py {name!r}",
+            "tensors": drawn(name, seed),
+        }
         print(name, f"{time.process_time() - start:.0f} s", flush=True)
         FILE.write_text(json.dumps(kept) + "\n")
 

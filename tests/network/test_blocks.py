@@ -213,7 +213,10 @@ REFUSED = [
     ([Dense(3), Residual(RMSNorm()), Dense(2)], "must end in a dense block"),
     ([Dense(3), Residual(Residual("relu", Dense(3))), Dense(2)], "must end in a dense block"),
     ([Dense(3), "relu", Residual(Dense(3)), Dense(2)], "the skip starts at activations"),
-    ([Dense(3), Residual("relu", Dense(4)), Dense(2)], "width 4 and the skip 3"),
+    (
+        [Dense(3), Residual("relu", Dense(4)), Dense(2)],
+        "Dense(4, C_b=0, C_W=1, lambda_b=1, lambda_W=1), skip=1): the branch has width 4 and the skip 3",
+    ),
     ([Dense(3), "relu", RMSNorm(), "tanh", Dense(2)], "tanh follows a norm of activations"),
     ([Dense(3), RMSNorm(lambda_gain=1.0), Residual("relu", Dense(3)), "tanh", Dense(2)], "a skip over a trained gain"),
     ([RMSNorm()], "no weights"),

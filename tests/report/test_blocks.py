@@ -108,6 +108,9 @@ def test_what_does_not_apply_is_one_sentence(net):
 def test_a_plain_network_has_no_reason_and_other_ones_have_theirs():
     assert [why(subject(MLP((2, 8, 3)))) for why in WHY] == [None] * len(WHY)
     assert "has 2 activations" in reasons.no_phases(subject(Network(2, [Dense(4), "tanh", Dense(4), "gelu", Dense(3)])))
+    mixed = subject(Network(2, [Dense(8), Residual("tanh", Dense(8)), Residual(Dense(8), "tanh", Dense(8)), Dense(3)]))
+    assert reasons.no_phases(mixed).endswith("but this network repeats none.")
+    assert reasons.no_order_one(mixed).endswith("holds Residual: neft predict --order 1 takes it.")
     assert "do not alternate" in reasons.no_phases(subject(Network(2, [Dense(4), Dense(3)])))
     assert "relu has a kink" in reasons.no_series(subject(ONE_MATRIX)) and reasons.no_series(subject(POST_NORM)) is None
 

@@ -1,5 +1,6 @@
 """Every tensor of every layer against simulation: |z| < 5, and what is not zero is more than ten standard errors."""
 
+import itertools
 import json
 
 import jax
@@ -140,3 +141,22 @@ def test_bad_input_gets_one_clear_sentence():
         check(MLP((3, 4, 2), "tanh"), X, factors=(0.3,))
     with one_sentence("draws is 1"):
         check(MLP((3, 4, 2), "tanh"), X, draws=1)
+
+
+@pytest.mark.parametrize(("factors", "most"), [((1, 2, 4), 0.7), ((1, 2, 3, 5), 0.1)])
+def test_what_the_fit_leaves_out_is_in_its_error(factors, most):
+    # 1 + 0.2/f + … with more powers than are fitted, and draws by which they are seen, or are not.
+    from neft.width._comparison import _extrapolate
+
+    x, noise = 1 / np.array(factors, float), np.random.default_rng(0).normal(size=(len(factors), 500))
+    for size, error in itertools.product((-0.03, 0.3), (1e-6, 1e-4, 1e-2)):
+        for signs in ((1, 1, 1), (1, -1, 1), (1, -1, -1)):
+            seen = 1 + 0.2 * x + size * sum(sign * x**k for k, sign in enumerate(signs, 2))
+            drawn, errors = seen[:, None] + error * noise, np.full_like(noise, error)
+            value, stderr = _extrapolate(drawn, errors, factors, exact=False)
+            assert (np.abs(value - 1) < 5 * stderr).all()
+            assert np.median(stderr) < most * abs(size) + 6 * error
+    # Where there is nothing more to see, the error is about that of the draws.
+    seen = (1 + 0.2 * x)[:, None] + 0.01 * noise
+    value, stderr = _extrapolate(seen, np.full_like(noise, 0.01), factors, exact=False)
+    assert 0.6 < np.std(value) / np.sqrt(np.mean(stderr**2)) < 1

@@ -147,6 +147,22 @@ def test_skips_of_one_have_asymptotics_too():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("before", [True, False])
+def test_behind_norms_kernels_settle_and_the_ntk_spreads_like_the_depth(before):
+    # C_b = C_W(⟨σ'²⟩ - ⟨σ²⟩): both norms, before the branch and after the sum, have χ_⊥ = 1 there.
+    def block(C_b):
+        both = Dense(8, C_b=C_b), "tanh", Dense(8, C_b=C_b)
+        return Residual(RMSNorm(epsilon=0.0), *both, skip=0.8) if before else (Residual(*both), RMSNorm(epsilon=0.0))
+
+    found, (point,) = asymptotics(block(0.0)), width.critical(block(0.0)).points
+    assert found.universality == "normalized" and point.C_W == found.C_W == 1
+    assert f"C_b = {point.C_b:.6g}" in found.law and f"χ_∥ = {0.64 if before else 0:.6g}:" in found.law
+    flow = depth_flow(block(point.C_b), 300)
+    assert [flow.powers[name] for name in "VAB"] == pytest.approx([0, 1, 1], abs=0.02)
+    assert flow.V[-1] == pytest.approx(flow.V[-2], rel=1e-9) and abs(flow.V[-1]) > 0.05
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the Hermite expansion")  # of 1e-6, where 1e-2 is looked at
 def test_the_branch_scale_of_advice_makes_the_network_fine():
     found = advise(Residual("tanh", Dense(8), skip=0.8), 22, 48)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from neft import Dense, LayerNorm, Network, Residual, RMSNorm
-from neft.width import AbsentTensor, check, statistics
+from neft.report import tables
+from neft.width import AbsentTensor, check, interpret, statistics
 from neft.width._through_blocks import through_blocks
 
 X = np.array([1.0, -0.5, 0.8])
@@ -116,6 +117,10 @@ def test_differentials_through_norms_are_named():
     for name in "PQRSTU":
         with pytest.raises(AbsentTensor, match=rf"{name} does not exist.*no recursion through the norm of Residual"):
             getattr(found, name)
+    # Where the table of what they mean shows nothing, it says why.
+    sizes, *_ = tables(interpret(found))
+    assert sizes.rows[5][0] == "P/nΘ²" and sizes.rows[5][1] == "–"
+    assert sizes.notes[0].startswith("– does not exist: it has no recursion through the norm of Residual")
     with pytest.raises(AbsentTensor, match=r"no recursion through LayerNorm\(epsilon=1e-06\)"):
         _ = statistics(Network(3, [Dense(8), LayerNorm(), "tanh", Dense(2)]), X).P
     with pytest.raises(AbsentTensor, match="ends in a norm"):

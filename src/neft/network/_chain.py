@@ -43,7 +43,10 @@ def shapes(blocks: Sequence[Block], shape: tuple[int, ...]) -> tuple[tuple[int, 
         # A deep network is made of few objects.
         if id(block) not in seen:
             seen[id(block)] = jax.tree.structure(block)
-        found.append(_shape_of(seen[id(block)], found[-1]))
+        try:
+            found.append(_shape_of(seen[id(block)], found[-1]))
+        except ValueError:
+            found.append(_evaluated(block, found[-1]))  # says the same of the block's own hyperparameters
     return tuple(found)
 
 
@@ -76,8 +79,10 @@ def _holds(structure: Any, fan_in: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _shape_of(structure: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    block = _any(structure)
+    return _evaluated(_any(structure), shape)
 
+
+def _evaluated(block: Block, shape: tuple[int, ...]) -> tuple[int, ...]:
     def run(key, x):
         return block.apply(block.init(key, shape[-1], dtype=x.dtype), x)
 

@@ -20,7 +20,10 @@ def no_advice(of: Subject) -> str | None:
 
 def no_order_one(of: Subject) -> str | None:
     """Of predictions after training with terms of order 1/width."""
-    return _alone(of, "Predictions at order 1/width are known only for {alone}, but {this}.")
+    if of.chain is not None:
+        return None
+    more = ": neft predict --order 1 takes it" if of.others == ("Residual",) else ""
+    return _alone(of, "This page predicts at order 1/width only for {alone}, but {this}" + more + ".")
 
 
 def no_orders(of: Subject) -> str | None:
@@ -69,7 +72,9 @@ def no_finite_width(of: Subject) -> str | None:
 
 
 def _repeated(of: Subject, sentence: str) -> str | None:
-    return None if of.step is not None else _alone(of, sentence)
+    if of.step is not None or of.chain is not None:
+        return None
+    return _alone(of, sentence.format(this="this network repeats none") if of.others else sentence)
 
 
 def _alone(of: Subject, sentence: str) -> str | None:

@@ -52,17 +52,19 @@ def _statistics(stats: Statistics) -> tuple[Table, ...]:
         values = stats.tensors[name]
         cells = ["–"] * len(layers) if values is None else [f"{values[l]:.6g}" for l in layers]
         rows.append((name, *cells, meaning))
-    notes = ["A tensor at layer l is n_(l-1) times its correlator; K and Theta are those of infinite width."]
-    if stats.reason:
-        notes.append(f"– does not exist: {stats.reason}.")
+    note = "A tensor at layer l is n_(l-1) times its correlator; K and Theta are those of infinite width."
     return (
         Table(
             title=f"Statistics of {' - '.join(map(str, stats.widths))}, {stats.activation}",
             columns=("tensor", *(f"layer {l + 1}" for l in layers), "what it is"),
             rows=tuple(rows),
-            notes=tuple(notes),
+            notes=(note, *_absent(stats.reason)),
         ),
     )
+
+
+def _absent(reason: str | None) -> tuple[str, ...]:
+    return (f"– does not exist: {reason}.",) if reason else ()
 
 
 def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
@@ -70,7 +72,7 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
     pairs = {name: value for name, value in known.items() if value.ndim == 3}
     fours = {name: value for name, value in known.items() if value.ndim == 5}
     widths = " - ".join(map(str, stats.widths))
-    notes = [f"– does not exist: {stats.reason}."] if stats.reason else []
+    notes = list(_absent(stats.reason))
     shown = []
     if pairs:
         depth, N = next(iter(pairs.values())).shape[:2]
@@ -128,18 +130,20 @@ def _comparison(found: Comparison) -> tuple[Table, ...]:
             rows.append((name, str(l + 1), *where, *values))
     widths, *simulated = (" - ".join(map(str, widths)) for widths in (found.widths, *found.simulated))
     verdict = "agrees" if found.agrees else "DOES NOT AGREE"
+    blocks = any(error[0].any() for error in found.stderr.values())
+    first = 2 if blocks else 3  # the layer that is not exact at every width
     if beyond is not None:
         notes = (
-            "Drawn as it is, not extrapolated: from layer 3 on the theory leaves out about what next order says.",
+            f"Drawn as it is, not extrapolated: from layer {first} on theory leaves out about what next order says.",
             "That is |K1|/n for K, |Theta1|/n for Theta, else the tensor times the largest relative correction; there "
             "is no verdict at one width.",
         )
     else:
         drawn = f"Drawn: {', '.join(simulated)}"
         notes = (
-            f"{drawn}; from layer 3 on extrapolated in 1/width." if depth > 2 else f"{drawn}.",
+            f"{drawn}; from layer {first} on extrapolated in 1/width." if depth >= first else f"{drawn}.",
             f"Largest |z| is {found.worst:.2f}: simulation {verdict} (below 5). Layer 1 is exact"
-            + (" in theory." if any(error[0].any() for error in found.stderr.values()) else "."),
+            + (" in theory." if blocks else "."),
         )
     networks = f"{found.draws} networks" + (f" at each of {len(simulated)} widths" if len(simulated) > 1 else "")
     hidden = sorted({n for drawn in found.simulated for n in drawn[1:-1]})
@@ -369,7 +373,7 @@ def _interpretation(found: Interpretation) -> tuple[Table, ...]:
         title=f"Relative size of each correction, {' - '.join(map(str, found.widths))}, {found.activation}",
         columns=("correction", *(f"layer {l + 1}" for l in layers), "what it is"),
         rows=tuple(rows),
-        notes=(found.summary,),
+        notes=(*_absent(found.reason), found.summary),
     )
     return sizes, *_density(found.density)
 

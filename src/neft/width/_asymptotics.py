@@ -42,7 +42,8 @@ class Asymptotics(Result):
     Attributes:
         activation: its name, or the block in words.
         dense: of a block, which of its dense blocks have C_W; None for an activation.
-        universality: "scale-invariant", "K*=0"; "small branches" or "growing" with skips of 1.
+        universality: "scale-invariant", "K*=0"; "small branches" or "growing" with skips of 1; "normalized" where norms
+            fix χ_∥ below 1.
         growth: what a block adds to K where it grows, else None.
         limits: of branches of 1/√L, V/K², A/Θ², B/Θ², K1/K and Θ1/Θ by the names V, A, B, K1, Theta1, else None.
         a_half: zero unless there is a kink at 0.
@@ -53,7 +54,7 @@ class Asymptotics(Result):
 
     activation: str
     dense: str | None
-    universality: Literal["scale-invariant", "K*=0", "small branches", "growing"]
+    universality: Literal["scale-invariant", "K*=0", "small branches", "growing", "normalized"]
     C_W: float | None
     A_2: float | None
     A_4: float | None
@@ -81,7 +82,7 @@ class Asymptotics(Result):
 def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotics:
     """The exponents and coefficients of the flow at the critical point with K* = 0, or of a scale-invariant activation.
 
-    Of a block with skips of 1, which has no such point, what holds instead: see `Asymptotics`.
+    Of a block with skips of 1 or with norms, which has no such point, what holds instead: see `Asymptotics`.
 
     With σ_k the k-th derivative at 0: a_1 = σ_3/σ_1 + (3/4)(σ_2/σ_1)², b_1 = σ_3/σ_1 + (σ_2/σ_1)², K → 1/(-a_1 l) and
     χ_⊥ → 1 - p/l with p = b_1/a_1. A kink at 0 adds a_half, which then rules: K → 4/(a_half l)², p = 2. A skip γ around
@@ -90,7 +91,7 @@ def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotic
 
     Args:
         activation: an activation, its name, or any elementwise JAX function with σ(0) = 0; or a repeated block with
-            one such activation and without norms.
+            one such activation, or with norms.
         dense: of a block, which dense block has the critical C_W, counted from 0; by default all have.
 
     >>> found = asymptotics("tanh")
@@ -101,6 +102,9 @@ def asymptotics(activation: Repeated, *, dense: int | None = None) -> Asymptotic
     points = () if of.step is None else critical(activation, dense=dense).points
     if of.step is not None and not points and _skips_with_one(of.step):
         return _with_skips_of_one(of, of.step)
+    for point in points:
+        if of.step is not None and point.universality == "normalized":
+            return _behind_norms(of, of.step, point)
     act = of.activation or _only_activation(of, of.step)  # type: ignore[arg-type]
     near = origin(act)
     if not near.fixed:
@@ -208,19 +212,24 @@ def _with_skips_of_one(of: Subject, step: Step) -> Asymptotics:
     else:
         flow = depth_flow(step.blocks, _DEEP, scaled=True)
         kind, k, p, limits, law = "small branches", None, None, flow.limits, flow.summary
-    nothing = dict.fromkeys(("A_2", "A_4", "a_half", "a_1", "b_1", "V_slope"))
-    return Asymptotics(
-        activation=of.name,
-        dense=of.dense,
-        universality=kind,
-        C_W=C_W,
-        **nothing,
-        p=p,
-        growth=k,
-        limits=limits,
-        law=law,
-        made=Made.by("neft.width.asymptotics", specification=of.record),
+    return _without_origin(of, universality=kind, C_W=C_W, p=p, growth=k, limits=limits, law=law)
+
+
+def _behind_norms(of: Subject, step: Step, point: CriticalPoint) -> Asymptotics:
+    # Norms fix χ_∥ below 1, so that V forgets; Θ has χ_⊥ = 1, and its fluctuations add up (docs/theory/depth).
+    parallel = float(step.slopes(point.K_star, point.C_b, point.C_W).parallel)
+    law = (
+        f"At C_b = {point.C_b:.6g} K = {point.K_star:.6g} and χ_⊥ = 1 stay, with χ_∥ = {parallel:.6g}: V/K² tends to a "
+        "constant, A/Θ² and B/Θ² grow like l, where they are known."
     )
+    return _without_origin(of, universality="normalized", C_W=point.C_W, p=None, growth=None, limits=None, law=law)
+
+
+def _without_origin(of: Subject, **found: Any) -> Asymptotics:
+    """Where no expansion around K = 0 rules."""
+    nothing = dict.fromkeys(("A_2", "A_4", "a_half", "a_1", "b_1", "V_slope"))
+    made = Made.by("neft.width.asymptotics", specification=of.record)
+    return Asymptotics(activation=of.name, dense=of.dense, **nothing, **found, made=made)
 
 
 def _flow(

@@ -2,9 +2,10 @@
 
 Up to the second layer the leading order is exact at any width. From the third on, the tensors of a simulated network
 differ from it by further powers of 1/n, which are large for some: the hidden widths are multiplied by several factors
-f, and a + b/f + c/f² is fitted, whose a is what the theory speaks of. It depends on the ratios of the hidden widths
-only, so wide networks are checked by narrow ones. At the network's own width there is no fit: what is seen there is the
-theory with all that it leaves out, so the expected size of that stands beside it and there is no verdict.
+f, and a + b/f + c/f² is fitted, whose a is what the theory speaks of; what such a fit leaves out is part of its error.
+It depends on the ratios of the hidden widths only, so wide networks are checked by narrow ones. At the network's own
+width there is no fit: what is seen there is the theory with all that it leaves out, so the expected size of that stands
+beside it and there is no verdict.
 """
 
 import math
@@ -157,7 +158,7 @@ def check(
         activation=", ".join(act.name for act in net.activations),
         draws=draws,
         factors=factors,
-        next_order=_next_order(known, net.widths) if own_width else None,
+        next_order=_next_order(known, net.widths, exact) if own_width else None,
         made=Made.by("neft.width.check", specification=specification, key=key),
     )
 
@@ -177,12 +178,12 @@ def _chosen(net: Network, factors: Any, own_width: bool) -> tuple[float, ...]:
     return tuple(_check.real("each of factors", f, above=0) for f in factors)
 
 
-def _next_order(theory: dict[str, np.ndarray], widths: tuple[int, ...]) -> dict[str, np.ndarray]:
+def _next_order(theory: dict[str, np.ndarray], widths: tuple[int, ...], exact: int) -> dict[str, np.ndarray]:
     n = np.array(widths[:-1], float)
     own = {name: value if value.ndim == 1 else _of_single_inputs(value) for name, value in theory.items()}
     with np.errstate(invalid="ignore", divide="ignore"):
         small = strength(own, n if theory["K"].ndim == 1 else n[:, None]).reshape(len(n), -1).max(axis=1)
-    small[:2] = 0.0  # up to the second layer the leading order is exact
+    small[:exact] = 0.0
 
     def of(name: str, value: np.ndarray) -> np.ndarray:
         if (shift := {"K": "K1", "Theta": "Theta1"}.get(name)) in theory:
@@ -222,17 +223,36 @@ def _scaled(net: Network, factor: float) -> Network:
 def _extrapolate(
     found: np.ndarray, errors: np.ndarray, factors: tuple[float, ...], *, exact: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The value at infinite width of each entry and its standard error, from arrays with one row per factor."""
+    """The value at infinite width of each entry and its error, from arrays with one row per factor.
+
+    The error is that of the draws and of what the fit leaves out: the coefficients of 1/f³ and so on, one more than so
+    many factors tell apart, count as 0 give or take that of 1/f². Many draws see them, and would call a right theory
+    wrong.
+    """
     shape, found, errors = found.shape[1:], found.reshape(len(factors), -1), errors.reshape(len(factors), -1)
     certain = ~errors.any(axis=0)
     # A width at which draws do not differ counts as exact to rounding.
     errors = np.where(certain, 1.0, np.maximum(errors, 1e-12 * np.abs(found).max(axis=0)))
-    powers = 1 if exact else 3
+    fitted, powers = (1, 1) if exact else (3, len(set(factors)) + 1)
     design = (np.array(factors, float)[:, None] ** -np.arange(powers)) / errors.T[:, :, None]
-    covariance = np.linalg.inv(np.swapaxes(design, 1, 2) @ design)
-    fitted = np.einsum("ep,efp,fe->e", covariance[:, 0], design, found / errors)
-    value = np.where(certain, found[0], fitted)
-    return value.reshape(shape), np.where(certain, 0.0, np.sqrt(covariance[:, 0, 0])).reshape(shape)
+    seen = (found / errors).T
+    fit, inverse = _least_squares(design[:, :, :fitted], seen)
+    if not exact:
+        # A row more for each further power says what is known of it.
+        last = np.maximum(np.abs(fit[:, -1]), 1e-12 * np.abs(found).max(axis=0) + 1e-300)
+        rows = np.eye(powers)[fitted:] / last[:, None, None]
+        nothing = np.zeros((len(seen), powers - fitted))
+        fit, inverse = _least_squares(np.concatenate([design, rows], 1), np.append(seen, nothing, 1))
+    value = np.where(certain, found[0], fit[:, 0])
+    error = np.linalg.norm(inverse[:, 0], axis=-1)
+    return value.reshape(shape), np.where(certain, 0.0, error).reshape(shape)
+
+
+def _least_squares(design: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The coefficients of each entry, and the root of their covariance, where what is seen has errors of 1."""
+    q, r = np.linalg.qr(design)
+    inverse = np.linalg.inv(r)
+    return np.einsum("epq,efq,ef->ep", inverse, q, seen), inverse
 
 
 def _scores(difference: np.ndarray, stderr: np.ndarray, tolerance: float) -> np.ndarray:

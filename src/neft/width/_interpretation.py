@@ -44,6 +44,7 @@ class Interpretation(Result):
     Attributes:
         sizes: each tensor X as X/n in units of the layer's K and Θ: K1/nK, Θ1/nΘ, V/nK², D/nKΘ, A/nΘ², P/nΘ², RK/nΘ³,
             …; None for one that does not exist.
+        reason: why some do not exist, or None.
         coupling: V/nK², the running four-point coupling; an output's excess kurtosis is three times it.
         spread_kernel: √(V/n)/K, the relative standard deviation of a layer's kernel from network to network.
         spread_ntk: √((A + 2B)/n)/Θ, the same for a diagonal element of the NTK; None without NTK.
@@ -68,7 +69,12 @@ class Interpretation(Result):
     cutoff_from: Source
     density: Density
     summary: str
+    reason: str | None = None
     made: Made
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"reason": None} | fields
 
 
 @public
@@ -112,6 +118,7 @@ def interpret(
         cutoff_from=source,
         density=density(stats),
         summary=_summary(float(sizes[-1]), limit, cutoff, source, len(n)),
+        reason=stats.reason,
         made=Made.by("neft.width.interpret", specification={"of": stats.made.to_dict(), "limit": limit}),
     )
 

@@ -152,6 +152,8 @@ def tables(source: Source, K: Pair, wanted: frozenset[str], *, rtol: float) -> T
         for half in halves
         for right in _rights(half, wanted)
     }
+    if not needed:
+        return Tables({}, len(K))
     patterns = sorted(needed)
     cross = source.skip * source.K
     joint = np.block([[source.K, cross], [cross.T, K]])
