@@ -1,12 +1,12 @@
 """Accuracy and confidence of classifiers of 30 images against their width, theory beside trained networks.
 
-    .venv/bin/python tools/classify_widths.py simulate
-    .venv/bin/python tools/classify_widths.py theory FOLDER
+    .venv/bin/python tools/classify_widths.py simulate short
+    .venv/bin/python tools/classify_widths.py theory FOLDER short
 
 keep their numbers in `src/neft/plot/classifiers.json`, which `neft.plot.classifiers` draws. Two classes of the bundled
 subset of Fashion-MNIST, 30 training and all 200 test images; one hidden layer of tanh, cross-entropy, batches and
-momentum, a short training and a long one. `theory` keeps what it has of each block of test images in the folder and
-goes on from there.
+momentum, a training that is short or long. `theory` keeps what it has of each block of test images in the folder and
+goes on from there; the tensors are the same for all trainings that are named.
 
 All that is kept of a width is by how much it changes what infinite width gives.
 
@@ -62,7 +62,7 @@ TRAININGS = {
     "long": {"steps": 40, "learning_rate": 0.03, "momentum": 0.8, "batch": 10},
 }
 # Widths that are simulated, and with how many networks.
-WIDTHS = {32: 16384, 64: 16384, 128: 8192, 256: 8192, 512: 4096, 1024: 2048}
+WIDTHS = {48: 16384, 64: 16384, 128: 16384, 256: 8192, 512: 8192, 1024: 4096}
 WIDEST = 1e6
 # Draws whose kernels fluctuate, and whose kernels move.
 DRAWS = (1024, 192)
@@ -230,14 +230,14 @@ def _frozen(name, z, H, batches):
     return jax.vmap(one)(z, H, batches)
 
 
-def theory(begin):
+def theory(begin, names):
     """Of a block of test images from `begin` on, by training and kind, for each draw: n times what fluctuations change
     in what is observed, and what moving kernels do, (draws, 4); and CPU seconds of tensors, law and draws.
     """
     clocks = [time.process_time()]
     base, size = _law(begin, clocks)
     found = {}
-    for name in TRAININGS:
+    for name in names:
         found |= {f"{name} {kind}": values for kind, values in _drawn(name, base, begin, size).items()}
     clocks.append(time.process_time())
     return found | {"seconds": np.diff(clocks)}
@@ -256,7 +256,6 @@ def _drawn(name, base, begin, size, draws=DRAWS, chunk=32):
         index = np.arange(first, min(first + chunk, max(draws)))
         z, wide, batches = at_infinity(name, index)
         z, still = z[:, where], answers(wide[:, which], which)
-
         many, few = (np.flatnonzero(index < count) for count in draws)
         if len(many):
             values = []
@@ -321,7 +320,7 @@ def simulate(name, block=64):
     keep(
         name,
         simulation={
-            "command": "python tools/classify_widths.py simulate",
+            "command": f"python tools/classify_widths.py simulate {name}",
             "networks": {str(n): count for n, count in WIDTHS.items()},
             "changes": changes,
             "accuracy without smoothing": unsmoothed,
@@ -330,26 +329,24 @@ def simulate(name, block=64):
     )
 
 
-def predict(folder):
+def predict(folder, names):
     """Keep what theory says of order 1/n; blocks that the folder has are not made again."""
     blocks = []
     for begin in range(0, TEST, BLOCK):
         path = Path(folder) / f"{begin}.npz"
         if not path.exists():
-            found = theory(begin)
+            found = theory(begin, names)
             with path.with_suffix(".new").open("wb") as file:
                 np.savez(file, **found)  # type: ignore[arg-type]
             path.with_suffix(".new").rename(path)
         blocks.append(np.load(path))
         print(begin, *(f"{s:.0f}" for s in blocks[-1]["seconds"]), "CPU s of tensors, law, draws", flush=True)
     seconds = np.sum([block["seconds"] for block in blocks], axis=0).round().tolist()
-    for name in TRAININGS:
-        keep(
-            name,
-            theory=joined(name, blocks) | {"cpu_seconds": dict(zip(("tensors", "law", "both trainings"), seconds))},
-        )
+    for name in names:
+        taken = dict(zip(("tensors", "law", "draws and training"), seconds))
         first = range(0, 8192, 512)
-        keep(name, infinite=mean(np.concatenate([answers(at_infinity(name, np.arange(k, k + 512))[1]) for k in first])))
+        infinite = np.concatenate([answers(at_infinity(name, np.arange(k, k + 512))[1]) for k in first])
+        keep(name, infinite=mean(infinite), theory=joined(name, blocks) | {"cpu_seconds": taken})
 
 
 def joined(name, blocks):
@@ -360,7 +357,7 @@ def joined(name, blocks):
     (a, error), (b, other) = (np.array(mean(whole[kind])) for kind in KINDS)
     shown(f"{name}: n times, n → ∞:", (a + b, np.hypot(error, other)))
     return {
-        "command": "python tools/classify_widths.py theory FOLDER",
+        "command": f"python tools/classify_widths.py theory FOLDER {name}",
         "draws": dict(zip(KINDS, DRAWS)),
         "times n": [(a + b).tolist(), np.hypot(error, other).tolist()],
         "of moving kernels": [b.tolist(), other.tolist()],
@@ -369,7 +366,7 @@ def joined(name, blocks):
 
 if __name__ == "__main__":
     if sys.argv[1] == "simulate":
-        for one in TRAININGS:
+        for one in sys.argv[2:]:
             simulate(one)
     else:
-        predict(sys.argv[2])
+        predict(sys.argv[2], sys.argv[3:])

@@ -43,15 +43,17 @@ TRAIN = 2
 HYPER = {"C_b": 0.05, "lambda_b": 0.5, "lambda_W": 1.0}
 FULL = {"steps": 10, "learning_rate": 0.2}
 BATCHES = {"steps": 20, "learning_rate": 0.03, "momentum": 0.8, "batch": 1}
+LARGE = {"steps": 10, "learning_rate": 0.2, "momentum": 0.8, "batch": 1}
 SEED = 29
 WIDEST, FIRST = 1e6, 512
 # Widths, and how many networks of each are moved and how many trained.
-NARROW, WIDE = (24, 48, 96, 192), (16, 32, 64, 128)
+NARROW, WIDE, WIDER = (24, 48, 96, 192), (16, 32, 64, 128), (128, 256, 512, 1024)
 MANY, FEW, DEEP, DEEP_FEW = (120_000, 80_000), (48_000, 32_000), (200_000, 80_000), (160_000, 80_000)
 # By name: activation, C_W of each layer, training, widths and numbers.
 CASES = {
     "one hidden layer, full batch": ("gelu", (1.7, 2.0), FULL, NARROW, MANY),
     "one hidden layer, batches and momentum": ("gelu", (1.7, 2.0), BATCHES, NARROW, FEW),
+    "one hidden layer, large steps": ("gelu", (1.7, 2.0), LARGE, WIDER, FEW),
     "two hidden layers, full batch": ("gelu", (1.7, 1.7, 2.0), FULL, WIDE, DEEP),
     "two hidden layers, batches and momentum": ("gelu", (1.7, 1.7, 2.0), BATCHES, WIDE, DEEP_FEW),
 }

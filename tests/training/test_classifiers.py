@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import neft
+
 HERE = Path(__file__)
 KEPT = json.loads(HERE.with_name("classifiers.json").read_text(encoding="utf-8"))
 OBSERVED = ("mean of z1", "mean of p1", "variance of z1", "variance of p1")
@@ -37,20 +39,27 @@ def test_without_the_fourth_cumulant_the_prediction_is_excluded():
     assert np.abs(z).max() > 10, z
 
 
-def test_thirty_images_come_to_the_order_one_over_n_at_large_widths():
-    # `tools/classify_widths.py`: the confidence of classifiers, n times what width n changes.
-    kept = json.loads(HERE.with_name("thirty_images.json").read_text(encoding="utf-8"))
-    which = kept["observed"].index("confidence")
-    infinite, known = (row[which] for row in kept["infinite"])
-    theory, noise = (256 * row[which] for row in kept["theory"]["changes"]["256"])
-    assert abs(theory) > 5 * noise and kept["theory"]["lost"]["256"] == 0
-    part, errors = [], []
-    for n, (values, spread) in kept["simulation"]["found"].items():
-        part.append(int(n) * (values[which] - infinite))
-        errors.append(np.hypot(int(n) * np.hypot(spread[which], known), noise))
-    z = (np.array(part) - theory) / errors
-    # Narrow networks are far from it: with as many as 30 images the next orders are large below a thousand.
-    assert abs(z[-1]) < 5 and (np.diff(np.abs(part)) > 0).all() and abs(z[0]) > 5, z
+def of_thirty_images(training):
+    """Widths, and n times what they change in trained networks and by theory, with standard errors."""
+    kept = json.loads((Path(neft.__file__).parent / "plot" / "classifiers.json").read_text(encoding="utf-8"))[training]
+    assert kept["observed"] == ["accuracy", "confidence", "overconfidence", "nll"]
+    n = np.array([int(width) for width in kept["simulation"]["changes"]])
+    found = n[:, None, None] * np.array(list(kept["simulation"]["changes"].values()))
+    return n, found[:, 0], found[:, 1], *np.array(kept["theory"]["times n"])
+
+
+def test_thirty_images_come_to_the_order_one_over_n():
+    n, trained, noise, theory, error = of_thirty_images("short")
+    fits = [np.polyfit(1 / n, v, 2, w=1 / e, cov="unscaled") for v, e in zip(trained.T, noise.T)]
+    limit, spread = np.array([(fit[-1], np.sqrt(cov[-1, -1])) for fit, cov in fits]).T
+    both = np.hypot(spread, error)
+    assert np.abs((limit - theory) / both).max() < 5
+    resolved = np.abs(limit) / both
+    assert resolved[0] > 10 and resolved[3] > 10 and resolved.min() > 3, resolved
+    z = (trained - theory) / np.hypot(noise, error)
+    assert np.abs(z[n >= 256]).max() < 5
+    # As many neurons as images: the next orders are there.
+    assert np.abs(z[n < 64]).max() > 5
 
 
 @pytest.mark.slow
