@@ -165,8 +165,7 @@ def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server
     quiet(two, server)
 
 
-@pytest.mark.parametrize("size", [(390, 844), (1280, 900)], ids=["phone", "desktop"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), [((390, 844), "dark"), ((1280, 900), "light")], ids=["phone", "desktop"])
 def test_everybody_can_use_the_page(opened, server, size, scheme):
     address = f"{server}#residual=one&norm=rms&depth=4&width=8"
     page = opened(address, size=size, color_scheme=scheme, reduced_motion="reduce")

@@ -12,6 +12,8 @@
     const picture = Plot.plot({ className: "neft-plot", ...options, width });
     // Its rules stand in the page's own style sheet, where the policy allows them.
     picture.querySelectorAll("style").forEach(style => style.remove());
+    // Parts of an image have no names of their own.
+    for (const name of ["aria-label", "aria-description", "aria-hidden"]) picture.querySelectorAll(`[${name}]`).forEach(part => part.removeAttribute(name));
     picture.setAttribute("role", "img");
     picture.setAttribute("aria-label", label);
     picture.setAttribute("fill", "currentColor");

@@ -484,7 +484,7 @@
     // Every figure: its table, and buttons for its code, picture and numbers.
     tools(card) {
       const view = card.dataset.view;
-      const button = (text, title, act) => { const one = make("button", { type: "button", class: "tool", "aria-label": `${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
+      const button = (text, title, act) => { const one = make("button", { type: "button", class: "tool", "aria-label": `${text}: ${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
       card.querySelector("header").append(make("div", { class: "tools" },
         button("Code", "Python, command line and address", () => this.code(view)),
         button("SVG", "Picture", () => this.save(`neft-${view}.svg`, neft.svgText(card.querySelector(".plot")), "image/svg+xml")),
