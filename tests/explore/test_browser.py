@@ -60,7 +60,7 @@ def test_sliders_show_what_theory_says(opened, server):
 def test_a_point_is_dragged_and_moved_by_arrow_keys_while_the_diagram_stays(opened, server):
     page = opened(server)
     page.wait_for_selector("#view-phase .point")
-    when(page, "neftExplore.page.phases?.fine")
+    page.evaluate("neftExplore.page.stop('phases')")  # a refined diagram is another picture
     page.evaluate("document.querySelector('#view-phase svg').dataset.mark = 'same'")
     box = page.locator("#view-phase .point").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -101,7 +101,7 @@ def test_what_stands_in_an_address_is_text(opened, server):
     page = opened(f"{server}#activation=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3Ez&view=%22%3E%3Cscript%3E", wait=False)
     when(page, "document.querySelector('#e-activation').textContent.includes('img')")
     assert page.locator("img").count() == 0 and page.locator("main script").count() == 0
-    assert [line for line in page.said if "422" not in line] == []
+    quiet(page, server)
 
 
 def test_bad_values_get_a_sentence_beside_their_field(opened, server):
@@ -165,8 +165,7 @@ def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server
     quiet(two, server)
 
 
-@pytest.mark.parametrize("size", [(390, 844), (1280, 900)], ids=["phone", "desktop"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), [((390, 844), "dark"), ((1280, 900), "light")], ids=["phone", "desktop"])
 def test_everybody_can_use_the_page(opened, server, size, scheme):
     address = f"{server}#residual=one&norm=rms&depth=4&width=8"
     page = opened(address, size=size, color_scheme=scheme, reduced_motion="reduce")

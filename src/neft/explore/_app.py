@@ -94,12 +94,13 @@ def _at_once(name: str) -> Callable[[Request], Any]:
         return at_once(name, Settings.of(record))
 
     async def answer(request: Request) -> Response:
+        # A sentence is an answer: at the status of a failure a browser's console complains of every typing error.
         try:
             return JSONResponse(await to_thread.run_sync(found, await _asked(request)))
         except Refused as refused:
-            return JSONResponse({"fields": refused.fields}, status_code=422)
+            return JSONResponse({"fields": refused.fields})
         except ValueError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
+            return JSONResponse({"error": str(error)})
 
     return answer
 
@@ -114,12 +115,16 @@ def _running(workers: Workers) -> Callable[[Request], Any]:
             settings = await to_thread.run_sync(Settings.of, record.get("settings"))
             job = await to_thread.run_sync(workers.run, name, settings.record())
         except Busy as busy:
-            return JSONResponse({"error": str(busy)}, status_code=429)
+            return _line({"error": str(busy)})
         except Refused as refused:
-            return JSONResponse({"fields": refused.fields}, status_code=422)
+            return _line({"fields": refused.fields})
         return StreamingResponse(_lines(job), media_type="application/x-ndjson")
 
     return answer
+
+
+def _line(record: dict[str, Any]) -> Response:
+    return Response(json.dumps(record) + "\n", media_type="application/x-ndjson")
 
 
 async def _lines(job: Any) -> AsyncIterator[str]:

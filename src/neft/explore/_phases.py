@@ -11,7 +11,7 @@ from ..width.results import PhaseDiagram
 from ._numbers import short
 from ._settings import Settings
 
-SHAPES = {"coarse": (11, 19), "fine": (41, 79)}
+SHAPES = {"coarse": (11, 40), "fine": (41, 79)}
 """Values of C_b and of C_W."""
 
 HIGHEST_C_b, HIGHEST_C_W = 1.0, 4.0

@@ -12,6 +12,8 @@
     const picture = Plot.plot({ className: "neft-plot", ...options, width });
     // Its rules stand in the page's own style sheet, where the policy allows them.
     picture.querySelectorAll("style").forEach(style => style.remove());
+    // Parts of an image have no names of their own.
+    for (const name of ["aria-label", "aria-description", "aria-hidden"]) picture.querySelectorAll(`[${name}]`).forEach(part => part.removeAttribute(name));
     picture.setAttribute("role", "img");
     picture.setAttribute("aria-label", label);
     picture.setAttribute("fill", "currentColor");
@@ -42,6 +44,9 @@
 
   // One number through the layers: at this width with its spread, and at infinite width.
   neft.drawLayers = (element, rows, keys, label, drawn) => {
+    // Rounding is drawn as the 0 that it is.
+    const largest = d3.max(rows, d => Math.abs(d[keys.finite] ?? 0));
+    if (largest > 0 && largest < 1e-9) rows = rows.map(d => ({ ...d, [keys.finite]: 0 }));
     const values = rows.flatMap(d => [d[keys.infinite], d[keys.finite]]).filter(v => Number.isFinite(v));
     const positive = values.length && Math.min(...values) > 0;
     const log = positive && Math.max(...values) / Math.min(...values) > 60;
@@ -57,7 +62,7 @@
     const picture = show(element, { ...plain, height: 210, marks: [Plot.gridY({ strokeOpacity: 0.12 }), ...marks],
       x: { label: "layer", ticks: integers(rows.length), tickFormat: "d", labelArrow: "none", labelAnchor: "center", domain: [1, Math.max(2, rows.length)] },
       y: { label: keys.name, labelArrow: "none", ticks: 5, type: log ? "log" : "linear", nice: true, zero: keys.zero ?? false,
-        tickFormat: log ? ".1~g" : undefined } }, label);
+        tickFormat: log || d3.max(values.map(Math.abs)) < 1e-3 || d3.max(values.map(Math.abs)) >= 1e5 ? ".1~e" : undefined } }, label);
     element.replaceChildren(picture);
     return picture;
   };
@@ -101,7 +106,7 @@
       x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6 },
       y: { label: "density", labelArrow: "none", ticks: 5, domain: [0, top] } }, label);
     const entries = [["infinite width", COLOURS.infinite, "dashed"]];
-    if (tangent.spread) entries.push(["Gaussian of order 1/width's mean and spread", COLOURS.finite, "line"]);
+    if (tangent.spread) entries.push(["order 1/width, as a Gaussian", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
     legend(picture, entries, plain.marginLeft + 8, plain.marginTop + 6);
     element.replaceChildren(picture);

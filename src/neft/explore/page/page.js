@@ -215,7 +215,7 @@
     wrong(fields) {
       for (const [name, sentence] of Object.entries(fields)) {
         (this.find(`#e-${CSS.escape(name)}`) ?? this.find("#e-draw")).textContent = sentence;
-        for (const prefix of ["f", "n"]) this.find(`#${prefix}-${CSS.escape(name)}`)?.setAttribute("aria-invalid", "true");
+        (this.find(`#n-${CSS.escape(name)}`) ?? this.find(`#f-${CSS.escape(name)}`))?.setAttribute("aria-invalid", "true");
       }
     }
 
@@ -252,6 +252,7 @@
     refused(error) {
       const badge = this.find("#badge");
       badge.textContent = "no answer"; badge.dataset.verdict = "none";
+      this.find("#tiles").replaceChildren();
       this.find("#verdict").textContent = error.sentence ?? (error.fields ? "A value cannot be worked with: see beside its field." : String(error.message ?? error));
     }
 
@@ -269,6 +270,7 @@
         const coarse = await this.source.ask("phases", settings);
         if (key !== this.phaseKey) return;
         this.phases = coarse; this.showPhases();
+        card.classList.remove("busy");
         this.coarseTime = performance.now() - started;
         if (!coarse.fine && this.source.run) {
           const fine = await this.run("phases", "phases", settings);
@@ -482,7 +484,7 @@
     // Every figure: its table, and buttons for its code, picture and numbers.
     tools(card) {
       const view = card.dataset.view;
-      const button = (text, title, act) => { const one = make("button", { type: "button", class: "tool", "aria-label": `${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
+      const button = (text, title, act) => { const one = make("button", { type: "button", class: "tool", "aria-label": `${text}: ${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
       card.querySelector("header").append(make("div", { class: "tools" },
         button("Code", "Python, command line and address", () => this.code(view)),
         button("SVG", "Picture", () => this.save(`neft-${view}.svg`, neft.svgText(card.querySelector(".plot")), "image/svg+xml")),

@@ -79,7 +79,7 @@
       let words = `Dashed: the mean of infinitely wide networks at time ${text}, with two standard deviations over initializations.`;
       if (page.facts.tables) words += "";
       else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
-      else words += " What this width changes takes some seconds: ask for it below.";
+      else words += " What this width changes takes some seconds: ask for it above.";
       if (this.trained) words += ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`;
       if (infinite.notes.length) words += ` ${infinite.notes.join(" ")}`;
       card.querySelector(".caption").textContent = words;

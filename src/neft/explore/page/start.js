@@ -23,7 +23,11 @@
       return answer;
     }
 
-    async ask(name, settings) { return (await this.post(`/api/${name}`, settings)).json(); }
+    async ask(name, settings) {
+      const record = await (await this.post(`/api/${name}`, settings)).json();
+      if (record.fields || record.error) throw new neft.Sentence(record);
+      return record;
+    }
 
     async run(name, settings, heard, signal) {
       const answer = await this.post("/api/run", { name, settings }, signal);
