@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "docstrings",
     "mathml",
+    "notebooks",
     "reference",
 ]
 exclude_patterns = ["_build", "notebooks"]

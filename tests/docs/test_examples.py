@@ -1,6 +1,7 @@
 """Every example of the documentation runs, and prints what its page says."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import run_notebooks
 import run_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -118,6 +120,53 @@ def test_a_notebook_runs_and_what_it_asserts_holds(path, tmp_path):
     run = subprocess.run([sys.executable, "-W", "error", path], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert path.read_text().count("\nassert ") >= 3 and run.stdout.count("\n") >= 4
+
+
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
+QUICKEST = "chapter10_kernel_learning"
+
+
+def run_again(paths, tmp_path):
+    # One program for all of them, without the types checked and with JAX as it comes.
+    command = [sys.executable, "-W", "error", DOCS.parent / "tools" / "run_notebooks.py", "--check", *paths]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_gallery_shows_a_notebook_for_every_chapter():
+    text = (DOCS / "gallery" / "index.md").read_text()
+    assert [path.stem[:9] for path in GALLERY[:8]] == [f"chapter{k:02}" for k in range(4, 12)]
+    for path in GALLERY:
+        notebook = json.loads(path.with_suffix(".ipynb").read_text())
+        assert notebook["nbformat"] == 4 and run_notebooks.pictures(notebook) >= 1 and f"\n{path.stem}\n" in text
+        shown = [cell for cell in notebook["cells"] if any("data" in output for output in cell.get("outputs", ()))]
+        # The last comment of such a cell is the picture in words.
+        assert all(cell["source"][-2].startswith("# ") and len(cell["source"][-2]) > 60 for cell in shown)
+        assert path.read_text().count("\nassert ") + path.read_text().count("    assert ") >= 2
+
+
+def test_one_notebook_of_the_gallery_runs(tmp_path):
+    run_again([path for path in GALLERY if path.stem == QUICKEST], tmp_path)
+
+
+@pytest.mark.slow
+def test_the_other_notebooks_of_the_gallery_run(tmp_path):
+    run_again([path for path in GALLERY if path.stem != QUICKEST], tmp_path)
+
+
+def test_a_notebook_that_says_something_else_is_found(tmp_path):
+    script = tmp_path / "small.py"
+    script.write_text("# %% [markdown]\n# # Title\n\n# %%\nprint(2.0)\n6 * 7\n")
+    run_notebooks.write(script)
+    notebook = json.loads(script.with_suffix(".ipynb").read_text())
+    assert run_notebooks.printed(notebook) == "2.0\n" and notebook["cells"][0]["source"] == ["# Title"]
+    assert notebook["cells"][1]["outputs"][1]["data"] == {"text/plain": ["42"]}
+    assert run_notebooks.differences(script) is None
+    script.write_text(script.read_text().replace("2.0", "3.0"))
+    assert "another script" in run_notebooks.differences(script)
+    notebook["cells"][1]["source"] = ["print(3.0)\n", "6 * 7"]
+    script.with_suffix(".ipynb").write_text(json.dumps(notebook))
+    assert "prints\n3.0\nbut its notebook has\n2.0" in run_notebooks.differences(script)
 
 
 def test_the_numbers_of_the_page_on_other_libraries_are_those_of_the_formulas():
