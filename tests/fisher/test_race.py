@@ -36,6 +36,8 @@ def test_levels_are_interpolated_and_what_is_not_reached_is_counted():
         Row("mnist", "plain", "sgd", "raw"), 0, Setting(1, 0, 50, 3), 0.3, [(1, 2), None, (2, 4)]
     )
     assert (line["seeds"], line["reached"], line["epochs"], line["seconds_error"]) == (3, 2, 1.5, 1.0)
+    whole = {**line, "reached": 3, "seconds": 99.0}
+    assert sorted([line, whole], key=race_optimizers.place) == [whole, line]
     ranked = [race_optimizers.ranked(record, level, 0) for level in (0.3, 0.1, 0.05)]
     assert ranked[0] < ranked[1] < ranked[2]
 

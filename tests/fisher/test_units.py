@@ -16,6 +16,7 @@ NET = Network(5, [Dense(6), "relu", NORM, Dense(3)])
 
 
 def stepped(opt, zero=False):
+    opt = optax.with_extra_args_support(opt)
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, NET.init(jax.random.key(0), dtype=jnp.float64))
     if zero:
         params = (*params[:2], jax.tree.map(lambda leaf: 0 * leaf, params[2]))

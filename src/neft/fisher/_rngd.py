@@ -255,7 +255,7 @@ def _updated(settings: Settings, state: RNGDState, captures: Captures) -> tuple[
     def update(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
         step = jnp.asarray(settings.metric_step, state.damping.dtype)
         if settings.start == "batch":
-            step = jnp.where(state.count == 0, 1, step)
+            step = jnp.where(state.count == 0, 1.0, step)
         seen = zip(metrics, captures.inputs, captures.preactivations)
         return tuple(None if G is None else _average(settings.neuron, G, x, z, step) for G, x, z in seen)
 
@@ -288,7 +288,7 @@ def _refreshed(settings: Settings, state: RNGDState, metrics: tuple[Metric, ...]
     if settings.rank is not None:
         return state.inverses
     # From the identity the first inverse comes at the end of the first period.
-    due = (state.count + (settings.start == "identity")) % settings.refresh_every == 0
+    due = (state.count + int(settings.start == "identity")) % settings.refresh_every == 0
     return jax.lax.cond(due, invert, lambda inverses: inverses, state.inverses)
 
 
