@@ -241,6 +241,14 @@ def test_many_test_inputs_are_taken_one_by_one(monkeypatch):
     np.testing.assert_allclose(found.start, found.outputs[:, 0], atol=1e-12)
 
 
+def test_draws_whose_kernels_stay_are_the_same_draws():
+    own = law(tensors(), 64, N, O)
+    moving, still = (draw(own, KEY, np.arange(3), moving=moving) for moving in (True, False))
+    np.testing.assert_array_equal(moving.z, still.z)
+    np.testing.assert_array_equal(moving.H, still.H)
+    assert still.dH.size == 0 and np.abs(moving.dH).max() > 0
+
+
 def test_narrow_networks_say_how_narrow_they_are():
     narrow = law(tensors() | {"K1": np.zeros((S, S))}, 0.5, N, O)
     found = draw(narrow, KEY, np.arange(50))
