@@ -96,7 +96,7 @@
     low = Math.min(low, tangent.infinite - spread); high = Math.max(high, tangent.infinite + spread);
     if (histogram) { low = Math.min(low, histogram.at[0]); high = Math.max(high, histogram.at[histogram.at.length - 1]); }
     const curve = tangent.spread ? d3.range(low, high, (high - low) / 200).map(h => ({ h, p: neft.gaussian(h, tangent.mean, spread) })) : [];
-    const top = 1.35 * Math.max(d3.max(curve, d => d.p) ?? 0, histogram ? d3.max(histogram.density) : 0, 1e-12);
+    const top = 1.35 * Math.max(d3.max(curve, d => d.p) ?? 0, histogram ? d3.max(histogram.density) : 0) || 1;
     const marks = [Plot.gridY({ strokeOpacity: 0.12 }),
       Plot.areaY(curve, { x: "h", y1: 0, y2: "p", fill: COLOURS.finite, fillOpacity: 0.1 }),
       Plot.lineY(curve, { x: "h", y: "p", stroke: COLOURS.finite, strokeWidth: 2.4 }),
@@ -115,7 +115,7 @@
   // The phase diagram; returns the scales, by which the point is moved without drawing it again.
   neft.drawPhases = (element, found, label) => {
     const [nb, nw] = [found.C_b.length, found.C_W.length];
-    const [x1, x2] = [0, found.C_W[nw - 1]], [y1, y2] = [found.C_b[0], found.C_b[nb - 1]];
+    const [x1, x2] = [found.C_W[0], found.C_W[nw - 1]], [y1, y2] = [found.C_b[0], found.C_b[nb - 1]];
     const step = [(found.C_W[nw - 1] - found.C_W[0]) / (nw - 1) / 2, (y2 - y1) / (nb - 1) / 2];
     const box = { x1: found.C_W[0] - step[0], x2: found.C_W[nw - 1] + step[0], y1: y1 - step[1], y2: y2 + step[1], width: nw, height: nb };
     const lost = code => code >= 3;

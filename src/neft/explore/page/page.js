@@ -494,9 +494,13 @@
     }
 
     table(card, head, rows) {
-      const cell = value => make("td", {}, typeof value === "number" ? neft.short(value, 5) : value ?? "–");
-      card.querySelector("details.table table").replaceChildren(make("thead", {}, make("tr", {}, ...head.map(text => make("th", { scope: "col" }, text)))),
-        make("tbody", {}, ...rows.map(([first, ...rest]) => make("tr", {}, make("th", { scope: "row" }, typeof first === "number" ? neft.short(first, 4) : first), ...rest.map(cell)))));
+      // After the picture, for which somebody waits.
+      clearTimeout(card.filling);
+      card.filling = setTimeout(() => {
+        const cell = value => make("td", {}, typeof value === "number" ? neft.short(value, 5) : value ?? "–");
+        card.querySelector("details.table table").replaceChildren(make("thead", {}, make("tr", {}, ...head.map(text => make("th", { scope: "col" }, text)))),
+          make("tbody", {}, ...rows.map(([first, ...rest]) => make("tr", {}, make("th", { scope: "row" }, typeof first === "number" ? neft.short(first, 4) : first), ...rest.map(cell)))));
+      }, 30);
     }
 
     async code(view) {
