@@ -46,7 +46,7 @@ for L, mark, colour in zip(DEPTHS, "os", ("#0072B2", "#D55E00")):
 line = np.array([1 / 128, 3 / 32])
 axes.plot(line, found[4, 64][0] * line / (3 / 64), color="0.5", linestyle=":", label="in proportion")
 axes.legend(fontsize=8)
-# Relative change of the NTK in training against depth over width, on logarithmic axes: points of two depths rise along one line
+# Relative change of the NTK in training against depth over width, on logarithmic axes: points of both depths rise in proportion to it
 figure
 
 # %%

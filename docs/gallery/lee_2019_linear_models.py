@@ -57,6 +57,7 @@ for i, name in enumerate(names):
 axes.plot(WIDTHS, mean[0, 3] * 64 / np.array(WIDTHS), color="0.5", linestyle=":", label="1/n")
 axes.plot(WIDTHS, mean[0, 0] * (64 / np.array(WIDTHS)) ** 0.5, color="0.5", linestyle="--", linewidth=0.8, label="1/√n")
 axes.set_xticks(WIDTHS, [str(n) for n in WIDTHS])
+axes.minorticks_off()
 axes.legend(fontsize=7)
 # Relative changes of the weights of each layer and of the NTK against the width, on logarithmic axes, all falling
 figure

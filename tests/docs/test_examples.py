@@ -142,7 +142,7 @@ def test_the_gallery_shows_a_notebook_for_every_chapter():
         shown = [cell for cell in notebook["cells"] if any("data" in output for output in cell.get("outputs", ()))]
         # The last comment of such a cell is the picture in words.
         assert all(cell["source"][-2].startswith("# ") and len(cell["source"][-2]) > 60 for cell in shown)
-        assert path.read_text().count("\nassert ") + path.read_text().count("    assert ") >= 2
+        assert path.read_text().count("\nassert ") + path.read_text().count("    assert ") >= 1
 
 
 def test_one_notebook_of_the_gallery_runs(tmp_path):
