@@ -28,6 +28,7 @@ from ._shares import balanced_rates
 from ._start import Kind, Start, start
 from ._statistics import check_flow
 from ._subject import Repeated, subject
+from ._trial import Tried
 
 Verdict = Literal["fine", "strained", "too deep"]
 
@@ -37,7 +38,7 @@ _CURVE = 120
 
 
 @result
-class Advice(Result):
+class Advice(Tried, Result):
     """Numbers for a practitioner; the two sentences of `summary` say the same.
 
     Layers l = 1..L run along the arrays. Spreads are relative standard deviations over networks drawn at random.
@@ -253,7 +254,7 @@ def advise(
     square = _square(q, flow.tensors["K"][:depth], chosen.C_b, chosen.C_W)
     rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
-    return Advice(
+    found = Advice(
         activation=act.name,
         named=act.named,
         depth=depth,
@@ -284,6 +285,10 @@ def advise(
             "neft.width.advise", specification=specification | {"q": q, "C_b": C_b, "C_W": C_W, "point": point}
         ),
     )
+    if not act.named:
+        # A user's own function is in no record.
+        vars(found)["_tried"] = found.network(act)
+    return found
 
 
 def _flow(act: Activation, q: float, chosen: Start, depth: int, width: int) -> _Flow:

@@ -42,16 +42,30 @@ def applied(
 
 def optimizer(chosen: Settings, decayed: Any, rates: Any) -> optax.GradientTransformation:
     """The optimizer of optax: rates are a tree of the parameters', `decayed` which of them have weight decay."""
+    decay = float(chosen.decay_W[0])
+    return transformation(chosen.optimizer, chosen.momentum, chosen.betas, chosen.epsilon, decay, decayed, rates)
+
+
+def transformation(
+    name: str,
+    momentum: float,
+    betas: tuple[float, float] | None,
+    epsilon: float,
+    decay: float,
+    decayed: Any,
+    rates: Any,
+) -> optax.GradientTransformation:
+    """The same of plain numbers, which a program can be compiled for."""
     steps = optax.stateless(lambda directions, _: jax.tree.map(lambda rate, d: -rate * d, rates, directions))
-    if chosen.optimizer == "sgd":
+    if name == "sgd":
         return steps
-    if chosen.optimizer == "momentum":
-        return optax.chain(optax.trace(decay=chosen.momentum), steps)
-    assert chosen.betas is not None
-    adam = optax.scale_by_adam(*chosen.betas, eps=chosen.epsilon)
-    if chosen.optimizer == "adam":
+    if name == "momentum":
+        return optax.chain(optax.trace(decay=momentum), steps)
+    assert betas is not None
+    adam = optax.scale_by_adam(*betas, eps=epsilon)
+    if name == "adam":
         return optax.chain(adam, steps)
-    return optax.chain(adam, optax.add_decayed_weights(float(chosen.decay_W[0]), decayed), steps)
+    return optax.chain(adam, optax.add_decayed_weights(decay, decayed), steps)
 
 
 def _equinox(model: Any, variances: Variances, chosen: Settings, widths: Sequence[int], key: Any) -> tuple[Any, Any]:

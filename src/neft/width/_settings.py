@@ -10,7 +10,7 @@ Their constants and powers are measured ones (docs/advice).
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -31,6 +31,7 @@ class Settings(Result):
     Attributes:
         optimizer: "sgd", "momentum" (0.9, the velocity being the sum of gradients), "adam" or "adamw".
         rate_W, rate_b: learning rates of weights and biases.
+        rate_norm: that of the gains and biases of norms; 0 where there are none.
         decay_W: weight decay of weights, multiplied by the rate as PyTorch and optax do; biases have none.
         epsilon: of Adam, and 0 where there is none.
         momentum: 0 where there is none.
@@ -42,12 +43,17 @@ class Settings(Result):
     optimizer: Optimizer
     rate_W: Float[np.ndarray, " layers"]
     rate_b: Float[np.ndarray, " layers"]
+    rate_norm: float
     decay_W: Float[np.ndarray, " layers"]
     epsilon: float
     momentum: float
     betas: tuple[float, float] | None
     warm_up: int
     why: str
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"rate_norm": 0.0} | fields
 
 
 def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -> Settings:
@@ -70,6 +76,7 @@ def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -
         optimizer=name,  # type: ignore[arg-type]
         rate_W=rate * ones,
         rate_b=rate * ones,
+        rate_norm=0.0,
         decay_W=(DECAY if name == "adamw" else 0.0) * ones,
         epsilon=EPSILON if adaptive else 0.0,
         momentum=MOMENTUM if name == "momentum" else 0.0,
