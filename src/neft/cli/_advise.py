@@ -138,13 +138,8 @@ def advise(
         chosen: dict[str, Any] = {"optimizer": optimizer or "sgd", "steps": 300 if steps is None else steps}
         emit(found.trial(*examples, **chosen, present=present, rate=rate, key=key_of(seed or 0)), output)
         return
-    if isinstance(found, theory.results.BlockAdvice):
-        options = {"--code": code, "--optimizer": optimizer, "--parameterization": parameterization}
-        if given := [option for option, value in options.items() if value is not None]:
-            option = given[0]
-            raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
-        emit(found, output)
-        return
+    if isinstance(found, theory.results.BlockAdvice) and parameterization is not None:
+        raise ValueError(f"--parameterization is for multilayer perceptrons, but {found.activation} is a block.")
     if parameterization is not None:
         emit(found.parameterization(parameterization), output)
     elif code is None:

@@ -6,14 +6,15 @@ from ..width.results import Advice, BlockAdvice, Parameterization, Settings, Tri
 from ._rows import SHOWN, spread, which
 from ._tables import Table, tables
 
+_WARM_UP = "No warm-up: these rates were set without one, from the first step on (docs/advice)."
+
 
 @tables.register(Advice)
 def _advice(found: Advice) -> tuple[Table, ...]:
     rows = [
         ("C_b, variance of a bias", f"{found.C_b:.9g}"),
         ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
-        ("rate of gradient descent, all layers", f"{found.settings('sgd').rate_W[0]:.3g}"),
-        ("rate of Adam, all layers", f"{found.settings('adam').rate_W[0]:.3g}"),
+        *_rates_of(found),
         ("spread of the output's variance over networks", _percent(found.spread_output)),
         ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
         ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
@@ -70,7 +71,9 @@ def _settings(found: Settings) -> tuple[Table, ...]:
     more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}, ε = {found.epsilon:g}"]
     title = ", ".join([f"Settings of {found.optimizer}", *more])
     columns = ("layer", "rate W", "rate b", "weight decay")
-    notes = (f"Rates: {found.why}. No warm-up was needed where this was tried.",)
+    notes = (f"Rates: {found.why}.", _WARM_UP)
+    if found.rate_norm:
+        notes = (f"Gains and biases of norms: rate {found.rate_norm:.4g}, no weight decay.", *notes)
     return (Table(title=title, columns=columns, rows=rows, notes=notes),)
 
 
@@ -84,12 +87,21 @@ def _trial(found: Trial) -> tuple[Table, ...]:
     return (Table(title=title, columns=columns, rows=tuple(rows), notes=(found.summary,)),)
 
 
+def _rates_of(found: Advice | BlockAdvice) -> tuple[tuple[str, str], ...]:
+    """One rate for all layers."""
+    if isinstance(found, BlockAdvice) and not len(found.share):
+        return ()  # of an older file
+    names = (("sgd", "gradient descent"), ("adam", "Adam"))
+    return tuple((f"rate of {word}, all layers", f"{found.settings(name).rate_W[0]:.3g}") for name, word in names)
+
+
 @tables.register(BlockAdvice)
 def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
     unknown = "not known"
     rows = [
         ("C_b, variance of a bias", f"{found.C_b:.9g}"),
         ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        *_rates_of(found),
         ("growth of two near inputs' difference through the blocks", f"{found.difference:.3g}"),
         ("NTK of the output at infinite width", f"{found.Theta:.6g}"),
         ("spread of the output's variance over networks", _or_none(found.spread_output, unknown, _percent)),

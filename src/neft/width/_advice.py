@@ -15,6 +15,7 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Dense
+from ..network.engine import closing_norms, weights_of
 from ._apply import applied
 from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
 from ._critical import CriticalPoint
@@ -151,7 +152,8 @@ class Advice(Tried, Result):
         >>> model, optim = advise("tanh", depth=3, width=16, inputs=3, outputs=2).apply(model, optimizer="adamw")
         """
         key = jax.random.key(0) if key is None else _check.key("key", key)
-        return applied(model, params, (self.C_b, self.C_W), self.settings(optimizer), self.widths, key)
+        net = self.network(None if self.named else _unnamed)
+        return applied(model, params, weights_of(net), self.settings(optimizer), key)
 
     def parameterization(self, kind: str) -> Parameterization:
         """The same network in the "standard", "ntk" or "mup" parameterization."""
@@ -231,7 +233,7 @@ def advise(
     outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)
     if of.step is not None:
         more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
-        return advise_block(of, of.step, activation, dense, depth, width, **more)
+        return advise_block(of, of.step, activation, dense, depth, width, **more, closing=closing_norms(activation))
     act = of.activation
     assert act is not None
     chosen = start(act, C_b, C_W, point)

@@ -69,6 +69,11 @@ def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -
     adaptive = name in ("adam", "adamw")
     depth = len(widths) - 1
     rate = _adam(q, square, widths) if adaptive else _descent(square, depth)
+    return _one_rate(name, rate, depth, False, "adam" if adaptive else name)
+
+
+def _one_rate(name: str, rate: float, depth: int, norms: bool, why: str) -> Settings:
+    adaptive = name in ("adam", "adamw")
     if name == "momentum":
         rate *= 1 - MOMENTUM
     ones = np.ones(depth)
@@ -76,21 +81,47 @@ def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -
         optimizer=name,  # type: ignore[arg-type]
         rate_W=rate * ones,
         rate_b=rate * ones,
-        rate_norm=0.0,
+        rate_norm=rate if norms else 0.0,
         decay_W=(DECAY if name == "adamw" else 0.0) * ones,
         epsilon=EPSILON if adaptive else 0.0,
         momentum=MOMENTUM if name == "momentum" else 0.0,
         betas=BETAS if adaptive else None,
         warm_up=0,
-        why=_WHY["adam" if adaptive else name],
+        why=_WHY[why],
     )
 
 
+def block_settings(optimizer: str, fan_in: np.ndarray, count: np.ndarray, share: np.ndarray, norms: bool) -> Settings:
+    """The numbers of the rules for networks with a repeated block, from what theory says of kinds of dense blocks.
+
+    Args:
+        optimizer: its name.
+        fan_in: of the dense blocks of each kind: the first, those of a repeated block, the last.
+        count: how many of a kind there are.
+        share: of the output's NTK at infinite width, of all weights of a kind together, at λ_W = 1.
+        norms: whether there are gains and biases of norms.
+    """
+    name = _check.one_of("optimizer", optimizer, OPTIMIZERS)
+    adaptive = name in ("adam", "adamw")
+    if adaptive:
+        rate = _BLOCKS_ADAM / float((fan_in * np.sqrt(count * share)).sum())
+    else:
+        rate = _BLOCKS_DESCENT / float((fan_in * share).sum())
+    why = "blocks adam" if adaptive else f"blocks {name}"
+    return _one_rate(name, rate, int(count.sum()), norms, why)
+
+
 _DESCENT, _ADAM = 1.5, 1.2
+_BLOCKS_DESCENT, _BLOCKS_ADAM = 150.0, 0.9
 _WHY = {
     "sgd": f"{_DESCENT:g}/(⟨σ²⟩ L^(3/2)) for all parameters",
     "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ L^(3/2)) for all parameters",
     "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, so that a step changes preactivations by about {_ADAM:g}",
+    "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1",
+    "blocks momentum": f"{_BLOCKS_DESCENT:g} (1 - momentum)/Θ for all parameters, Θ the NTK of an output with all "
+    "weights at a rate of 1",
+    "blocks adam": f"{_BLOCKS_ADAM:g}/Σ(fan-in √Θ_l) for all parameters, Θ_l the part in the NTK of an output of a "
+    "layer's weights at a rate of 1/fan-in",
 }
 
 
