@@ -203,7 +203,8 @@ def advised_blocks(name: str, depth: int, width: int, optimizer: str, q: float) 
     found = neft.width.advise(pre_norm(name, depth, width), (depth - 2) // 2 + 2, width, q=q, **ENDS)
     assert isinstance(found, neft.width.results.BlockAdvice)
     each, chosen = weights_of(found.network()), found.settings(optimizer)
-    C_W, C_b = (np.array([getattr(layer, part) for layer in each]) for part in ("C_W", "C_b"))
+    C_W = np.array([layer.variance_W * layer.fan_in for layer in each])
+    C_b = np.array([layer.variance_b for layer in each])
     return Contender(C_W, C_b, False, chosen.rate_W, chosen.rate_b, chosen.rate_norm, 0.0, 1.0)
 
 

@@ -46,7 +46,7 @@ def _by_size(layers: Sequence[Weights]) -> Drawn:
     found: Drawn = {}
     for layer in layers:
         same = found.setdefault((layer.fan_in, layer.width), layer)
-        if not (math.isclose(same.C_b, layer.C_b) and math.isclose(same.C_W, layer.C_W)):
+        if not (math.isclose(same.variance_b, layer.variance_b) and math.isclose(same.variance_W, layer.variance_W)):
             raise ValueError(
                 f"layers of {layer.fan_in} inputs and {layer.width} outputs are advised to be drawn in two ways, and "
                 "which is which cannot be told from a model: take `code`, or draw them yourself."
@@ -149,7 +149,7 @@ def _rate(chosen: Settings, leaf: Any) -> float:
 
 
 def _drawn(key: Any, leaf: Any, of: Weights) -> Any:
-    variance = of.C_W / of.fan_in if leaf.ndim > 1 else of.C_b
+    variance = of.variance_W if leaf.ndim > 1 else of.variance_b
     return jax.random.normal(key, leaf.shape, leaf.dtype) * math.sqrt(variance)
 
 
@@ -168,7 +168,7 @@ def _torch(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings
         for layer in dense:
             of = drawn[(layer.in_features, layer.out_features)]
             for part in layer.parameters(recurse=False):
-                size = math.sqrt(of.C_W / of.fan_in if part.ndim > 1 else of.C_b)
+                size = math.sqrt(of.variance_W if part.ndim > 1 else of.variance_b)
                 part.copy_(size * torch.randn(part.shape, generator=generator, dtype=part.dtype))
         for layer in normed:
             for name, part in layer.named_parameters(recurse=False):

@@ -60,7 +60,7 @@ class BlockAdvice(Tried, Result):
             of a network that was given are in it and in Θ, but not in the spreads and the strength.
         fan_in, count, share: of each kind of dense block (the first, those of the repeated block, the last) how many
             inputs it has, how many of it there are, and the part of all of them in the NTK of an output at λ_W = 1;
-            rates follow from them.
+            rates follow from them. Empty where blocks are a user's own.
         K: variance of a preactivation at infinite width, before the first of the repeated blocks and after each.
         Theta: the NTK of the output there.
         parallel, perpendicular: χ_∥ and χ_⊥ of each of the repeated blocks.
@@ -126,6 +126,10 @@ class BlockAdvice(Tried, Result):
         >>> advise(block, depth=6, width=64, inputs=784, outputs=10).settings("adamw").rate_W[0].round(6)
         np.float64(0.000761)
         """
+        if not len(self.share):
+            raise ValueError(
+                "no rates are known: the network holds blocks of one's own, or the advice comes from an older file."
+            )
         trained = any(name.startswith("lambda") for name in _trained_norms(self.specification["blocks"]))
         return block_settings(optimizer, self.fan_in, self.count, self.share, trained)
 
@@ -168,6 +172,8 @@ class BlockAdvice(Tried, Result):
 def _trained_norms(blocks: Any) -> Iterator[str]:
     """Rates of norms, wherever they stand in a record of blocks."""
     for block in blocks:
+        if isinstance(block, str):
+            continue  # an activation
         if block["type"] == "Residual":
             yield from _trained_norms(block["branch"])
         elif block["type"].endswith("Norm"):
@@ -205,7 +211,9 @@ def advise_block(
     name, which = in_words(inside), Variances(inside, dense).which
     verdict = _verdict(numbers["strength"], difference)
     size, shares = numbers["strength"], _shares(net, x, count)
-    rates = [float(block_settings(name, **shares, norms=False).rate_W[0]) for name in ("sgd", "adam")]
+    rates = [
+        float(block_settings(name, **shares, norms=False).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
+    ]
     found = BlockAdvice(
         activation=name,
         dense=which,
@@ -262,7 +270,10 @@ def _network(
 
 def _shares(net: Network, x: np.ndarray, count: int) -> dict[str, np.ndarray]:
     """Of each kind of dense block what its weights add to the NTK, which is linear in the rates."""
-    each = weights_of(net)
+    try:
+        each = weights_of(net)
+    except ValueError:
+        return {"fan_in": np.empty(0, int), "count": np.empty(0, int), "share": np.empty(0)}
     size = (len(each) - 2) // count
     kinds = [[0], *([1 + i + size * b for b in range(count)] for i in range(size)), [len(each) - 1]]
     Theta = [statistics(weights_alone(net, kind), x, only=("K", "Theta")).Theta[-1] for kind in kinds]
@@ -376,8 +387,12 @@ def _summary(
     draw = (
         f"Draw the biases of {which}, in each of the {count} blocks {name}, from Gaussians of variance "
         f"{chosen.C_b:.6g} and the weights from Gaussians of variance {chosen.C_W:.6g}/fan-in ({chosen.why}), those of "
-        f"the first dense block from Gaussians of variance {first:.6g}/fan-in and those of the last of 1/fan-in, and "
-        f"train all of them at one rate, {rates[0]:.2g} with gradient descent or {rates[1]:.2g} with Adam."
+        f"the first dense block from Gaussians of variance {first:.6g}/fan-in and those of the last of 1/fan-in"
+    )
+    draw += (
+        f", and train all of them at one rate, {rates[0]:.2g} with gradient descent or {rates[1]:.2g} with Adam."
+        if rates
+        else "."
     )
     infinite = (
         f"At infinite width the difference of two near inputs, relative to their size, is {difference:.3g} times as "

@@ -192,7 +192,7 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
     """The program of a network of `count` equal residual blocks, with the optimizer of these settings."""
     kind = _check.one_of("framework", framework, FRAMEWORKS)
     kind = "jax" if kind == "equinox" else kind
-    middle = net.to_dict()["blocks"][1:-1]
+    middle = [_whole(block) for block in net.to_dict()["blocks"][1:-1]]
     block, closing = middle[0], middle[count:]
     _refuse_others(middle[:count], closing)
     each = weights_of(net)
@@ -221,6 +221,13 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
         optimizer=_optimizer(kind, chosen),
         decay=float(chosen.decay_W[0]),
     )
+
+
+def _whole(block: Any) -> dict[str, Any]:
+    """A record in which activations are records too."""
+    if isinstance(block, str):
+        return {"type": "Nonlinearity", "activations": [block]}
+    return {**block, "branch": [_whole(part) for part in block["branch"]]} if block["type"] == "Residual" else block
 
 
 def _refuse_others(blocks: Sequence[Any], closing: Sequence[Any]) -> None:
@@ -258,7 +265,7 @@ def _branch(kind: str, branch: Sequence[Any], inside: Sequence[Weights], width: 
 
 def _layer(kind: str, of: Weights) -> str:
     sizes = f"{of.width}" if kind == "flax" else f"{of.fan_in}, {of.width}"
-    return f"{sizes}, {(of.C_W / of.fan_in) ** 0.5:.10g}, {of.C_b**0.5:.10g}"
+    return f"{sizes}, {of.variance_W**0.5:.10g}, {of.variance_b**0.5:.10g}"
 
 
 def _norm(kind: str, norm: Any, width: int) -> str:
