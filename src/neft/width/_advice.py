@@ -17,7 +17,8 @@ from .._result import Made, Result, result
 from ..network import MLP, Dense
 from ..network.engine import closing_norms, weights_of
 from ._apply import applied
-from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
+from ._block_advice import BlockAdvice, advise_block
+from ._block_words import BROKEN, FINE
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, program
