@@ -102,7 +102,10 @@ def test_phases_of_a_block(neft, tmp_path):
         ("critical tanh --dense 0", "no block was given"),
         ("phase tanh --residual --dense 1 --points 2", "dense is 1, but must be at most 0"),
         ("advise tanh --residual --depth 2", "depth is 2, but must be at least 3"),
-        ("advise tanh --residual --C-b 0 --C-W 1 --code jax", "--code is for multilayer perceptrons"),
+        (
+            "advise tanh --residual --C-b 0 --C-W 1 --parameterization mup",
+            "--parameterization is for multilayer perceptrons",
+        ),
     ],
 )
 def test_bad_options_of_blocks_are_one_sentence(neft, line, words):
