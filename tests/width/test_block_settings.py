@@ -33,6 +33,7 @@ def layers_of(params):
     return [part for part in jax.tree.leaves(params, is_leaf=lambda p: isinstance(p, Layer)) if isinstance(part, Layer)]
 
 
+@pytest.mark.slow
 def test_shares_are_squared_gradients_of_drawn_networks():
     wide = advise(pre_norm(256), BLOCKS + 2, 256, inputs=IN, outputs=OUT, q=2.0)
     net, x = wide.network(), math.sqrt(2.0) * jnp.ones(IN)
@@ -52,13 +53,19 @@ def test_shares_are_squared_gradients_of_drawn_networks():
 
 
 def test_branches_add_what_their_norm_gives_them(found):
-    assert found.kind == "free" and abs(found.C_W - math.sqrt(2)) < 1e-9 and found.C_b == 0  # C_W²/2 = 1
-    np.testing.assert_allclose(found.K, [1, 2, 3], rtol=1e-6)
+    more = 1 + 1e-5  # the norm makes K/(K + epsilon) of K, and relu a half of that: C_W²/2 = 1 + epsilon
+    assert found.kind == "free" and abs(found.C_W - math.sqrt(2 * more)) < 1e-9 and found.C_b == 0
+    np.testing.assert_allclose(found.K, [1, 2, 2 + more * 2 / (1 + more)], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_branches_of_tanh_add_it_too():
     tanh = advise(Residual(RMSNorm(), Dense(8), "tanh", Dense(8)), 4, 8)
     z, w = np.polynomial.hermite_e.hermegauss(200)
     assert tanh.C_W * (w @ np.tanh(math.sqrt(tanh.C_W) * z) ** 2) / w.sum() == pytest.approx(1, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_network_keeps_its_last_norm_and_starts_at_one(found):
     net = found.network()
     assert [type(block).__name__ for block in net.blocks] == ["Dense", "Residual", "Residual", "LayerNorm", "Dense"]
@@ -66,7 +73,10 @@ def test_the_network_keeps_its_last_norm_and_starts_at_one(found):
     own = advise(Residual(NORM, Dense(8), "relu", Dense(8)), 4, 8).network()
     assert [type(block).__name__ for block in own.blocks[-2:]] == ["Residual", "Dense"]
     post = Network(IN, [Dense(8), *[Residual(Dense(8), "relu", Dense(8)), RMSNorm()] * 3, Dense(2)])
-    assert len(advise(post, 5, 8, inputs=IN, outputs=2).network().blocks) == 8
+    found = advise(post, 5, 8, inputs=IN, outputs=2)
+    assert len(found.network().blocks) == 8
+    with one_sentence("the network repeats RMSNorm", "residual blocks"):
+        found.code("torch")
 
 
 def test_the_rules_are_as_they_are_stated(found):
@@ -175,14 +185,11 @@ def in_kinds(net):
 
 
 @pytest.mark.parametrize("framework", ["flax", "torch"])
-def test_programs_compile_and_say_what_they_cannot(found, framework):
+def test_programs_compile(found, framework):
     for optimizer in ("sgd", "momentum", "adam", "adamw"):
         code = found.code(framework, optimizer=optimizer)
         compile(code, "generated.py", "exec")
         assert "NotImplementedError" not in code and f"{found.settings(optimizer).rate_W[0]:.10g}" in code
-    post = advise((*([Residual(Dense(8), "relu", Dense(8)), RMSNorm()]),), 4, 8)
-    with one_sentence("the network repeats RMSNorm", "residual blocks"):
-        post.code(framework)
 
 
 @pytest.mark.slow

@@ -29,8 +29,10 @@ def advise(
         int | None, _network("--depth", "L, the number of layers of weights or blocks (default 3).")
     ] = None,
     width: Annotated[int | None, _network("--width", "Width of every hidden layer (default 128).")] = None,
-    inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
-    outputs: Annotated[int | None, _network("--outputs", "Number of outputs (default 1).")] = None,
+    inputs: Annotated[
+        int | None, _network("--inputs", "Number of inputs (default: the width, or as in --network).")
+    ] = None,
+    outputs: Annotated[int | None, _network("--outputs", "Number of outputs (default 1, or as in --network).")] = None,
     q: Annotated[
         float | None, _network("--q", "Mean square of an input's components (default 1, or that of --data).")
     ] = None,
@@ -102,6 +104,7 @@ def advise(
 
     Example: neft advise gelu --depth 8 --width 64 --data fashion-mnist --try --optimizer adamw --plot try.svg
     """
+    from .. import Network
     from .. import width as theory
     from .._check import one_of
 
@@ -123,6 +126,9 @@ def advise(
         raise ValueError(f"--data is {data!r}, but goes with --model or --try.")
     else:
         block = repeated.build(name, width=width)
+        if isinstance(block, Network):
+            inputs = block.inputs if inputs is None else inputs
+            outputs = block.outputs if outputs is None else outputs
     examples = None
     if verify:
         from ._model import examples_of
@@ -138,9 +144,9 @@ def advise(
         chosen: dict[str, Any] = {"optimizer": optimizer or "sgd", "steps": 300 if steps is None else steps}
         emit(found.trial(*examples, **chosen, present=present, rate=rate, key=key_of(seed or 0)), output)
         return
-    if isinstance(found, theory.results.BlockAdvice) and parameterization is not None:
-        raise ValueError(f"--parameterization is for multilayer perceptrons, but {found.activation} is a block.")
     if parameterization is not None:
+        if isinstance(found, theory.results.BlockAdvice):
+            raise ValueError(f"--parameterization is for multilayer perceptrons, but {found.activation} is a block.")
         emit(found.parameterization(parameterization), output)
     elif code is None:
         emit(found if optimizer is None else found.settings(optimizer), output)

@@ -99,12 +99,14 @@ def _equinox(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settin
     keys, fresh = iter(jax.random.split(key, len(arrays(model)) + 1)), []
     rates: list[float] = []
     for part in found:
-        is_dense = isinstance(part, eqx.nn.Linear)
-        of = drawn[part.weight.shape[::-1]] if is_dense else None
+        of = None
+        if isinstance(part, eqx.nn.Linear):
+            width, fan_in = part.weight.shape
+            of = drawn[fan_in, width]
         for i, leaf in enumerate((part.weight, part.bias)):
             if leaf is not None:
-                fresh.append(_drawn(next(keys), leaf, of) if is_dense else jnp.full_like(leaf, 1 - i))
-                rates.append(_rate(chosen, leaf) if is_dense else chosen.rate_norm)
+                fresh.append(jnp.full_like(leaf, 1 - i) if of is None else _drawn(next(keys), leaf, of))
+                rates.append(chosen.rate_norm if of is None else _rate(chosen, leaf))
     model = eqx.tree_at(arrays, model, fresh)
     like = eqx.filter(model, eqx.is_inexact_array)
     return model, optimizer(chosen, _matrices(like), eqx.tree_at(arrays, like, rates))

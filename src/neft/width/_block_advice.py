@@ -134,6 +134,8 @@ class BlockAdvice(Tried, Result):
     def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
         """A program that makes the model and its optimizer, where the repeated block is one residual block.
 
+        Between the blocks and the last dense layer stand the norms that a given network has there, and nothing else.
+
         Args:
             framework: "jax" or "equinox", "flax" or "torch".
             optimizer: "sgd", "momentum", "adam" or "adamw".

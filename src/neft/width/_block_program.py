@@ -205,7 +205,7 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
     layers, lines = _branch(kind, block["branch"], inside, width)
     indent = " " * 12
     return _PROGRAMS[kind].format(
-        title=f"Residual network of {count} blocks, width {width}: weights and learning rates by neft",
+        title=f"Dense layer, {count} residual blocks of width {width}, {'norm, ' * len(closing)}dense layer, by neft",
         rate=f"{float(chosen.rate_W[0]):.10g}",
         activation=activation_line(names[0][0], kind),
         inside=max(1, len(inside)),
