@@ -70,8 +70,10 @@ def test_the_network_keeps_its_last_norm_and_starts_at_one(found):
     net = found.network()
     assert [type(block).__name__ for block in net.blocks] == ["Dense", "Residual", "Residual", "LayerNorm", "Dense"]
     assert abs(net.blocks[0].C_W - 0.5) < 1e-9 and net.widths == (IN, N, N, N, OUT)
-    own = advise(Residual(NORM, Dense(8), "relu", Dense(8)), 4, 8).network()
-    assert [type(block).__name__ for block in own.blocks[-2:]] == ["Residual", "Dense"]
+    own = advise(Residual(LayerNorm(lambda_bias=1.0), Dense(8), "relu", Dense(8)), 4, 8)
+    assert [type(block).__name__ for block in own.network().blocks[-2:]] == ["Residual", "Dense"]
+    with one_sentence("biases but no gains"):
+        own.code("torch")
     post = Network(IN, [Dense(8), *[Residual(Dense(8), "relu", Dense(8)), RMSNorm()] * 3, Dense(2)])
     found = advise(post, 5, 8, inputs=IN, outputs=2)
     assert len(found.network().blocks) == 8

@@ -272,6 +272,8 @@ def _norm(kind: str, norm: Any, width: int) -> str:
     centred, epsilon = norm["type"] == "LayerNorm", norm["epsilon"]
     gain, bias = (norm.get(name) is not None for name in ("lambda_gain", "lambda_bias"))
     if kind == "torch":
+        if bias and not gain:
+            raise ValueError("a norm has biases but no gains, which norms of PyTorch do not: take another framework.")
         more = f", elementwise_affine={gain}" + (f", bias={bias}" if centred and gain else "")
         return f"nn.{norm['type']}({width}, eps={epsilon:g}{more})"
     if kind == "flax":
