@@ -122,7 +122,7 @@ class BlockAdvice(Tried, Result):
         >>> from neft.width import advise
         >>> block = Residual(LayerNorm(), Dense(64), "relu", Dense(64))
         >>> advise(block, depth=6, width=64, inputs=784, outputs=10).settings("adamw").rate_W[0].round(6)
-        np.float64(0.000761)
+        np.float64(0.000369)
         """
         if not len(self.share):
             raise ValueError(
