@@ -33,6 +33,7 @@ import numpy as np
 
 import neft
 from neft._files import writing
+from neft.network.engine import weights_of
 
 FILE = Path(__file__).parents[1] / "docs" / "advice.json"
 BATCH, STEPS, SEEN, INPUTS, CLASSES = 128, 400, 10_000, 784, 10
@@ -174,14 +175,37 @@ def contenders(kind: str, name: str, depth: int, width: int, optimizer: str) -> 
     return found | {"advised": advised(kind, name, depth, width, optimizer)}
 
 
+ENDS: dict[str, int] = {"inputs": INPUTS, "outputs": CLASSES}
+
+
+def pre_norm(name: str, depth: int, width: int) -> neft.Network:
+    """The residual network."""
+    norm = neft.LayerNorm(lambda_gain=1.0, lambda_bias=1.0, epsilon=1e-5)
+    block = neft.Residual(norm, neft.Dense(width), name, neft.Dense(width))
+    blocks = [neft.Dense(width), *[block] * ((depth - 2) // 2), norm, neft.Dense(CLASSES)]
+    return neft.Network(INPUTS, blocks)
+
+
 def advised(kind: str, name: str, depth: int, width: int, optimizer: str) -> Contender:
     """What neft says."""
     ones = np.ones(depth)
     q = float(jnp.mean(images()[0] ** 2))
+    if kind == "residual":
+        return advised_blocks(name, depth, width, optimizer, q)
     found = neft.width.advise(name, depth, width, inputs=INPUTS, outputs=CLASSES, q=q)
     chosen = found.settings(optimizer)
     rates = {"rate_W": chosen.rate_W, "rate_b": chosen.rate_b, "rate_norm": 0.0}
     return Contender(found.C_W * ones, found.C_b * ones, False, **rates, decay_b=0.0, branch=1.0)
+
+
+def advised_blocks(name: str, depth: int, width: int, optimizer: str, q: float) -> Contender:
+    """What neft says of a residual network."""
+    found = neft.width.advise(pre_norm(name, depth, width), (depth - 2) // 2 + 2, width, q=q, **ENDS)
+    assert isinstance(found, neft.width.results.BlockAdvice)
+    each, chosen = weights_of(found.network()), found.settings(optimizer)
+    C_W = np.array([layer.variance_W * layer.fan_in for layer in each])
+    C_b = np.array([layer.variance_b for layer in each])
+    return Contender(C_W, C_b, False, chosen.rate_W, chosen.rate_b, chosen.rate_norm, 0.0, 1.0)
 
 
 class Runs:

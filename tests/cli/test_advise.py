@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from neft import load
@@ -67,6 +68,17 @@ def test_advise_in_another_parameterization(neft, tmp_path):
 
 
 @pytest.mark.slow
+def test_advise_tries_what_it_advises(neft, tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    np.savez(tmp_path / "own.npz", x_train=x, y_train=(x[:, 0] > 0).astype(int), x_test=x)
+    line = ("advise", "tanh", "--depth", "2", "--width", "8", "--data", tmp_path / "own.npz", "--try")
+    result = neft(*line, "--steps", "20", "--optimizer", "adamw", "--json", "--plot", tmp_path / "a.svg")
+    record = json.loads(result.stdout)
+    assert record["type"] == "Trial" and record["loss"] == "cross-entropy" and record["batch"] == 40
+    assert record["rates"][1] == 0.001 and (tmp_path / "a.svg").stat().st_size > 5000
+
+
+@pytest.mark.slow
 def test_show_draws_an_advice_from_a_file(neft, tmp_path):
     printed = neft("advise", "tanh", "--out", tmp_path / "a.json", "--plot", tmp_path / "first.svg").stdout
     assert neft("show", tmp_path / "a.json", "--plot", tmp_path / "again.svg").stdout == printed
@@ -86,6 +98,10 @@ def test_show_draws_an_advice_from_a_file(neft, tmp_path):
         ("tanh --code jax --json", "--code prints a program"),
         ("tanh --optimizer lion", "optimizer is 'lion', but must be one of sgd, momentum, adam, adamw"),
         ("tanh --optimizer sgd --parameterization mup", "cannot be given together"),
+        ("tanh --try", "--data must be given"),
+        ("tanh --steps 3", "--steps is 3, but goes with --try"),
+        ("tanh --try --data fashion-mnist --code jax", "--code and --parameterization cannot be given with it"),
+        ("tanh --try --data fashion-mnist --subset --seed -1", "--seed is -1"),
         ("tanh --parameterization mp", "kind is 'mp', but must be one of standard, ntk, mup"),
     ],
 )

@@ -74,12 +74,13 @@ def test_blocks_are_critical_elsewhere(neft, tmp_path):
 @pytest.mark.slow
 def test_the_block_of_a_network_in_a_file(neft, tmp_path):
     line = ("network", "--activation", "relu", "--depth", "5", "--width", "16", "--residual", "--skip", "0.6")
-    assert neft(*line, "--out", tmp_path / "net.toml").exit_code == 0
+    assert neft(*line, "--inputs", "7", "--outputs", "3", "--out", tmp_path / "net.toml").exit_code == 0
     text = neft("critical", "--network", tmp_path / "net.toml", "--json").stdout
     record = json.loads(text)
     assert record["activation"] == "Residual(relu, Dense(16), skip=0.6)" and record["dense"].endswith("Dense(16)")
     advice = json.loads(neft("advise", "--network", tmp_path / "net.toml", "--json").stdout)
     assert advice["type"] == "BlockAdvice" and (advice["depth"], advice["width"]) == (5, 16)
+    assert (advice["inputs"], advice["outputs"]) == (7, 3)
     assert advice["strength"] > 0 and advice["C_W"] == pytest.approx(1.28)
 
 
@@ -102,7 +103,10 @@ def test_phases_of_a_block(neft, tmp_path):
         ("critical tanh --dense 0", "no block was given"),
         ("phase tanh --residual --dense 1 --points 2", "dense is 1, but must be at most 0"),
         ("advise tanh --residual --depth 2", "depth is 2, but must be at least 3"),
-        ("advise tanh --residual --C-b 0 --C-W 1 --code jax", "--code is for multilayer perceptrons"),
+        (
+            "advise tanh --residual --C-b 0 --C-W 1 --parameterization mup",
+            "--parameterization is for multilayer perceptrons",
+        ),
     ],
 )
 def test_bad_options_of_blocks_are_one_sentence(neft, line, words):

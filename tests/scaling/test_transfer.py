@@ -48,6 +48,19 @@ def test_the_table_of_tensor_programs_five():
         assert at("mup", "sgd", group, "rate") == N**sgd and at("mup", "adamw", group, "rate") == N**adam
 
 
+def test_optimizers_are_those_of_the_package_mup():
+    # microsoft/mup, mup/optim.py, width_mult = N: MuAdamW divides the rate of parameters with two infinite sides by it
+    # and multiplies their decay; MuSGD multiplies the rate of those with one by it and divides their decay, and leaves
+    # those with two (fan-in and fan-out grow alike) and none. MuReadout divides what goes in by it.
+    infinite = {"hidden weights": 2, "output biases": 0}
+    for group in transfer("mup").groups:
+        sides = infinite.get(group, 1)
+        adam, sgd = ((at("mup", o, group, "rate"), at("mup", o, group, "decay")) for o in ("adamw", "sgd"))
+        assert adam == ((1 / N, N) if sides == 2 else (1, 1)), group
+        assert sgd == ((N, 1 / N) if sides == 1 else (1, 1)), group
+    assert at("mup", "sgd", "output weights", "multiplier") == 1 / N
+
+
 def test_the_powers_of_mup_are_those_of_parameterize():
     small = neft.width.parameterize(MLP((3, 32, 32, 2), "tanh", C_b=0.1), "mup")
     large = small.at((3, 32 * N, 32 * N, 2))

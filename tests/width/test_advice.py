@@ -14,7 +14,7 @@ import pytest
 from helpers import one_sentence
 
 import neft
-from neft import MLP, Layer
+from neft import MLP, Dense, Layer, LayerNorm, Network, Residual
 from neft.width import advise, critical, equal_shares, initializer_code, statistics
 
 NAMES = ["tanh", "relu"]
@@ -144,10 +144,27 @@ def test_the_cut_off_is_where_a_deeper_network_has_it():
 KEPT = json.loads((Path(__file__).parents[2] / "docs" / "advice.json").read_text())
 
 
+def of_the_contest(kind, name, depth, width):
+    if kind == "mlp":
+        return advise(name, depth, width, inputs=784, outputs=10)
+    assert kind == "residual"
+    norm, blocks = LayerNorm(lambda_gain=1.0, lambda_bias=1.0, epsilon=1e-5), (depth - 2) // 2  # of two matrices each
+    block = Residual(norm, Dense(width), name, Dense(width))
+    net = Network(784, [Dense(width), *[block] * blocks, norm, Dense(10)])
+    return advise(net, blocks + 2, width, inputs=784, outputs=10)
+
+
+@pytest.mark.slow
+def test_residual_networks_of_the_contest_have_as_many_matrices_as_are_counted():
+    found = of_the_contest("residual", "relu", 6, 8)
+    assert len(found.settings("adamw").rate_W) == 6 and found.settings("adamw").rate_norm > 0
+    assert len(of_the_contest("mlp", "relu", 6, 8).settings("adamw").rate_W) == 6
+
+
 @pytest.mark.parametrize("row", sorted(KEPT))
 def test_the_advice_won_the_contest_at_the_rates_of_today(row):
-    _, name, depth, width, optimizer = row.split("/")
-    found, kept = advise(name, int(depth), int(width), inputs=784, outputs=10), KEPT[row]
+    kind, name, depth, width, optimizer = row.split("/")
+    found, kept = of_the_contest(kind, name, int(depth), int(width)), KEPT[row]
     assert kept["as given"]["rate"] == pytest.approx(found.settings(optimizer).rate_W[0], rel=1e-4)
     losses = {who: np.array(one["losses"]) for who, one in kept.items()}
     given = losses.pop("as given")

@@ -1,17 +1,24 @@
 """`neft advise`: how to initialize and train a network of a given depth and width."""
 
 import dataclasses
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._emit import emit, show
-from ._options import Full, Output
+from ._options import Full, Output, key_of
 from ._repeated import NAME, Repeated
+
+if TYPE_CHECKING:
+    from ..models.results import Reading
 
 
 def _network(name: str, help: str, **more: Any) -> Any:
     return typer.Option(name, help=help, rich_help_panel="Network", show_default=False, **more)
+
+
+def _trial(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel="Trial", show_default=False)
 
 
 def advise(
@@ -22,8 +29,10 @@ def advise(
         int | None, _network("--depth", "L, the number of layers of weights or blocks (default 3).")
     ] = None,
     width: Annotated[int | None, _network("--width", "Width of every hidden layer (default 128).")] = None,
-    inputs: Annotated[int | None, _network("--inputs", "Number of inputs (default: the width).")] = None,
-    outputs: Annotated[int | None, _network("--outputs", "Number of outputs (default 1).")] = None,
+    inputs: Annotated[
+        int | None, _network("--inputs", "Number of inputs (default: the width, or as in --network).")
+    ] = None,
+    outputs: Annotated[int | None, _network("--outputs", "Number of outputs (default 1, or as in --network).")] = None,
     q: Annotated[
         float | None, _network("--q", "Mean square of an input's components (default 1, or that of --data).")
     ] = None,
@@ -42,7 +51,7 @@ def advise(
     ] = None,
     data: Annotated[
         str | None,
-        _network("--data", "With --model, its inputs: the name of a data set or an .npz file.", metavar="DATA"),
+        _network("--data", "With --model or --try: the name of a data set or an .npz file.", metavar="DATA"),
     ] = None,
     full: Full = None,
     point: Annotated[int, _network("--point", "Which of several critical points, 0 being the best (default 0).")] = 0,
@@ -59,7 +68,7 @@ def advise(
         str | None,
         typer.Option(
             "--optimizer",
-            help="Of the program, or show what it is given: sgd, momentum, adam or adamw.",
+            help="Of the program and of --try, or show what it is given: sgd, momentum, adam or adamw.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -73,6 +82,15 @@ def advise(
             show_default=False,
         ),
     ] = None,
+    verify: Annotated[
+        bool, _trial("--try", "Train on --data for some steps, as advised and as it is now, and compare.")
+    ] = False,
+    steps: Annotated[int | None, _trial("--steps", "Of --try, of 128 inputs each (default 300).")] = None,
+    rate: Annotated[
+        float | None,
+        _trial("--rate", "Of --try, the present rate of all layers (default 0.01, with Adam 0.001)."),
+    ] = None,
+    seed: Annotated[int | None, _trial("--seed", "Of --try (default 0).")] = None,
 ) -> None:
     """Advise on initialization and learning rates, say what to expect, and whether the network is too deep.
 
@@ -83,7 +101,10 @@ def advise(
     Example: neft advise relu --residual --norm rms --depth 12 --width 256
 
     Example: neft advise --model train.py:model --data fashion-mnist
+
+    Example: neft advise gelu --depth 8 --width 64 --data fashion-mnist --try --optimizer adamw --plot try.svg
     """
+    from .. import Network
     from .. import width as theory
     from .._check import one_of
 
@@ -93,26 +114,39 @@ def advise(
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
     if optimizer is not None and parameterization is not None:
         raise ValueError("--optimizer and --parameterization cannot be given together.")
+    _check_trial(verify, {"--steps": steps, "--rate": rate, "--seed": seed}, data, code, parameterization)
+    present = None
     if model is not None:
         given = {"an activation": name, "--depth": depth, "--width": width, "--inputs": inputs, "--outputs": outputs}
-        block, inputs, outputs, square = _of_model(model, data, full, repeated, given, output)
+        reading, square = _of_model(model, data, full, repeated, given, output)
+        block, present = reading.network, (reading.network, reading.params)
+        inputs, outputs = block.inputs, block.outputs
         q = square if q is None else q
-    elif data is not None:
-        raise ValueError(f"--data is {data!r}, but goes with --model.")
+    elif data is not None and not verify:
+        raise ValueError(f"--data is {data!r}, but goes with --model or --try.")
     else:
         block = repeated.build(name, width=width)
+        if isinstance(block, Network):
+            inputs = block.inputs if inputs is None else inputs
+            outputs = block.outputs if outputs is None else outputs
+    examples = None
+    if verify:
+        from ._model import examples_of
+
+        assert data is not None
+        examples = examples_of(data, full)
+        inputs, outputs, q = _sizes_of(examples, inputs, outputs, q)
     depth, width = repeated.sizes(block, depth, width)
     more: dict[str, Any] = {"inputs": inputs, "outputs": 1 if outputs is None else outputs}
     more |= {"q": 1.0 if q is None else q, "C_b": C_b, "C_W": C_W, "point": point}
     found = theory.advise(block, depth, width, **more, dense=repeated.dense)
-    if isinstance(found, theory.results.BlockAdvice):
-        options = {"--code": code, "--optimizer": optimizer, "--parameterization": parameterization}
-        if given := [option for option, value in options.items() if value is not None]:
-            option = given[0]
-            raise ValueError(f"{option} is for multilayer perceptrons, but {found.activation} is a block.")
-        emit(found, output)
+    if examples is not None:
+        chosen: dict[str, Any] = {"optimizer": optimizer or "sgd", "steps": 300 if steps is None else steps}
+        emit(found.trial(*examples, **chosen, present=present, rate=rate, key=key_of(seed or 0)), output)
         return
     if parameterization is not None:
+        if isinstance(found, theory.results.BlockAdvice):
+            raise ValueError(f"--parameterization is for multilayer perceptrons, but {found.activation} is a block.")
         emit(found.parameterization(parameterization), output)
     elif code is None:
         emit(found if optimizer is None else found.settings(optimizer), output)
@@ -122,10 +156,31 @@ def advise(
             print(found.code(code, optimizer=optimizer or "sgd"), end="")
 
 
+def _check_trial(
+    verify: bool, given: dict[str, Any], data: str | None, code: str | None, parameterization: str | None
+) -> None:
+    if not verify:
+        if others := [option for option, value in given.items() if value is not None]:
+            raise ValueError(f"{others[0]} is {given[others[0]]}, but goes with --try.")
+        return
+    if data is None:
+        raise ValueError("--try trains on data, so --data must be given: the name of a data set or an .npz file.")
+    if code is not None or parameterization is not None:
+        raise ValueError("--try shows what training does, so --code and --parameterization cannot be given with it.")
+
+
+def _sizes_of(examples: tuple[Any, Any], inputs: int | None, outputs: int | None, q: float | None) -> Any:
+    """Inputs, outputs and their mean square, those of the data where they are not given."""
+    x, y = examples
+    own = int(y.max()) + 1 if y.ndim == 1 and y.dtype.kind in "iu" else 1 if y.ndim == 1 else y.shape[1]
+    square = float((x.astype(float) ** 2).mean())
+    return x.shape[1] if inputs is None else inputs, own if outputs is None else outputs, square if q is None else q
+
+
 def _of_model(
     model: str, data: str | None, full: bool | None, repeated: Repeated, given: dict[str, Any], output: Output
-) -> tuple[Any, int, int, float | None]:
-    """The network of a model, its sizes, and the mean square of its inputs; what was read is printed."""
+) -> "tuple[Reading, float | None]":
+    """What was read of a model, and the mean square of its inputs; the first is printed."""
     from ._model import read_model
 
     given = given | {"--network": repeated.file, "--norm": repeated.norm, "--skip": repeated.skip}
@@ -136,4 +191,4 @@ def _of_model(
     if not (output.quiet or output.json):
         show(found)
         print()
-    return found.network, found.network.inputs, found.network.outputs, square
+    return found, square

@@ -84,6 +84,20 @@ def _inputs(data: str, full: bool | None) -> "tuple[np.ndarray, tuple[int, ...]]
     return found.x, found.shape or found.x.shape[1:]
 
 
+def examples_of(data: str, full: bool | None) -> "tuple[np.ndarray, np.ndarray]":
+    """Inputs as vectors, and their classes (whole numbers) or targets."""
+    if data.endswith(".npz"):
+        from ._predict import npz
+
+        x, y, _ = npz(data, full)
+        whole = y.ndim == 1 and (y == y.round()).all() and y.min(initial=0) >= 0
+        return x, y.astype("int64") if whole else y
+    from .. import data as sets
+
+    found = sets.load(data, full=full)
+    return found.x, found.y
+
+
 def _fitting(model: Any, params: Any, x: "np.ndarray", shape: tuple[int, ...]) -> "Reading":
     # One number for each entry, or images, with one channel where they have none, first or last.
     from .. import read

@@ -16,6 +16,7 @@ from ._conv import Conv
 from ._dense import Dense
 from ._network import Network, _Nothing
 from ._nonlinearity import Nonlinearity
+from ._norm import Norm
 from ._residual import Residual
 from ._stage import Stage
 from ._variances import Variances
@@ -40,6 +41,31 @@ def repeated(given: Any, dense: int | None = None) -> tuple[Block, ...]:
         step = blocks_of((given,) if isinstance(given, Block) else given)
     _refuse_what_does_not_repeat(step)
     return step
+
+
+def closing_norms(given: Any) -> tuple[Block, ...]:
+    """Norms that stand between the last residual block of a network and its last dense block; () of anything else.
+
+    >>> from neft import LayerNorm
+    >>> block = Residual(LayerNorm(), Dense(4), "relu", Dense(4))
+    >>> closing_norms(Network(3, [Dense(4), block, block, LayerNorm(), Dense(1)]))
+    (LayerNorm(epsilon=1e-06),)
+    """
+    if not isinstance(given, Network) or not isinstance(given.blocks[-1], Dense):
+        return ()
+    found: list[Block] = []
+    for block in reversed(given.blocks[:-1]):
+        if not isinstance(block, Norm):
+            # After a norm that follows every sum it belongs to the step.
+            return tuple(reversed(found)) if isinstance(block, Residual) and not _follows(given, block) else ()
+        found.append(block)
+    return ()
+
+
+def _follows(net: Network, last: Block) -> bool:
+    inner = [type(block) for block in net.blocks[1:-1]]
+    places = [i for i, kind in enumerate(inner) if kind is type(last)]
+    return len(places) > 1 and all(issubclass(inner[i + 1], Norm) for i in places if i + 1 < len(inner))
 
 
 def only_activation(step: Sequence[Block]) -> Activation | None:

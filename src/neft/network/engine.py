@@ -8,6 +8,7 @@ from ._mlp import perceptron as perceptron
 from ._mlp import plain as plain
 from ._positions import diagonal as diagonal
 from ._positions import facing as facing
+from ._repeated import closing_norms as closing_norms
 from ._repeated import in_words as in_words
 from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
@@ -19,3 +20,6 @@ from ._runs import kept_along as kept_along
 from ._runs import used as used
 from ._stage import Layout as Layout
 from ._variances import Variances as Variances
+from ._weights import Weights as Weights
+from ._weights import weights_alone as weights_alone
+from ._weights import weights_of as weights_of

@@ -32,6 +32,7 @@ from ..width.results import (
     Interpretation,
     PhaseDiagram,
     Statistics,
+    Trial,
 )
 from ._action import analysis, convergence, elements, expansion, sizes, stopping, stops, training
 from ._activation import activation
@@ -50,6 +51,7 @@ from ._phase import critical, phase
 from ._scaling import coordinates, jacobians
 from ._sweep import experiments, headlines
 from ._training import calibration, forecast, forecasts, learning_curve
+from ._trial import trial
 from ._width import flow, scores
 
 
@@ -85,6 +87,7 @@ draw.register(Criticality, critical)
 draw.register(PhaseDiagram, phase)
 draw.register(Advice, advice)
 draw.register(BlockAdvice, block_advice)
+draw.register(Trial, trial)
 draw.register(Reading, reading)
 draw.register(CoordinateCheck, coordinates)
 draw.register(PartialJacobians, jacobians)

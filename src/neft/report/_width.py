@@ -1,23 +1,19 @@
 """The tables of the width expansion's results. Imported when one of them is printed, because they bring JAX along."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..width.results import (
-    Advice,
     Asymptotics,
-    BlockAdvice,
     Comparison,
     Criticality,
     Density,
     DepthFlow,
     Interpretation,
-    Parameterization,
     PhaseDiagram,
-    Settings,
     Statistics,
 )
+from . import _advice as _advice
+from ._rows import SHOWN, spread, which
 from ._tables import Table, tables
 
 _MEANINGS = {
@@ -37,14 +33,13 @@ _MEANINGS = {
     "K1": "next order of K",
     "Theta1": "next order of Theta",
 }
-_SHOWN = 12
 
 
 @tables.register(Statistics)
 def _statistics(stats: Statistics) -> tuple[Table, ...]:
     if any(value is not None and value.ndim > 1 for value in stats.tensors.values()):
         return _of_several_inputs(stats)
-    layers = _spread(len(stats.widths) - 1, _SHOWN)
+    layers = spread(len(stats.widths) - 1, SHOWN)
     rows = []
     for name, meaning in _MEANINGS.items():
         if name not in stats.tensors:
@@ -78,9 +73,9 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
         depth, N = next(iter(pairs.values())).shape[:2]
         rows = [
             (str(l + 1), f"{a + 1} {b + 1}", *(_rounded(value[l], (a, b)) for value in pairs.values()))
-            for l in _spread(depth, _SHOWN)
-            for a in _spread(N, 4)
-            for b in _spread(N, 4)
+            for l in spread(depth, SHOWN)
+            for a in spread(N, 4)
+            for b in spread(N, 4)
             if a <= b
         ]
         columns = ("layer", "inputs", *pairs)
@@ -183,11 +178,7 @@ def _criticality(found: Criticality) -> tuple[Table, ...]:
     title = f"Critical points of {found.activation}"
     if not rows:
         return (Table(title=title, notes=("There is none.", found.why)),)
-    return (Table(title=title, columns=columns, rows=rows, notes=(found.why, *_which(found.dense))),)
-
-
-def _which(dense: str | None) -> tuple[str, ...]:
-    return () if dense is None else (f"C_b and C_W are those of {dense}.",)
+    return (Table(title=title, columns=columns, rows=rows, notes=(found.why, *which(found.dense))),)
 
 
 @tables.register(Asymptotics)
@@ -203,7 +194,7 @@ def _asymptotics(found: Asymptotics) -> tuple[Table, ...]:
 @tables.register(DepthFlow)
 def _depth_flow(found: DepthFlow) -> tuple[Table, ...]:
     names = {"K": "K", "Theta": "Θ", "V": "V/K²", "A": "A/Θ²", "B": "B/Θ²", "K1": "K1/K", "Theta1": "Θ1/Θ"}
-    shown = _spread(len(found.depth), _SHOWN)
+    shown = spread(len(found.depth), SHOWN)
     rows = [(str(found.depth[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in shown]
     if found.limits is not None:
         rows.append(("limit", "", "", *(f"{found.limits[name]:.6g}" for name in list(names)[2:])))
@@ -223,11 +214,11 @@ def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
             f"Critical at C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g}: {point.universality}."
             for point in diagram.points
         )
-        + _which(diagram.dense),
+        + which(diagram.dense),
     )
     rows = []
-    for i in _spread(len(diagram.C_b), 3):
-        for j in _spread(len(diagram.C_W), 8):
+    for i in spread(len(diagram.C_b), 3):
+        for j in spread(len(diagram.C_W), 8):
             numbers = ("K_star", "perpendicular", "parallel", "xi_perpendicular", "xi_parallel")
             cells = [f"{getattr(diagram, name)[i, j]:.6g}" for name in numbers]
             rows.append((f"{diagram.C_b[i]:.6g}", f"{diagram.C_W[j]:.6g}", diagram.phases[diagram.phase[i, j]], *cells))
@@ -239,130 +230,9 @@ def _phases(diagram: PhaseDiagram) -> tuple[Table, ...]:
     return areas, samples
 
 
-@tables.register(Advice)
-def _advice(found: Advice) -> tuple[Table, ...]:
-    rows = [
-        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
-        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
-        ("rate of gradient descent, all layers", f"{found.settings('sgd').rate_W[0]:.3g}"),
-        ("rate of Adam, all layers", f"{found.settings('adam').rate_W[0]:.3g}"),
-        ("spread of the output's variance over networks", _percent(found.spread_output)),
-        ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
-        ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
-        ("largest relative correction", f"{found.strength:.3g}"),
-        ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
-        ("largest depth at which it is below 0.1", _or_none(found.comfortable, "any")),
-        ("width at which it is below 0.1, at this depth", str(found.width_needed)),
-        ("verdict on depth/width", found.verdict),
-    ]
-    if found.xi is not None:
-        rows.insert(2, ("layers over which two inputs' difference changes e-fold", f"{found.xi:.3g}"))
-    notes = [found.summary]
-    if found.q_star is not None:
-        notes.append(f"Inputs of mean square {found.q_star:.6g} start at K* = {found.K_star:.6g}.")
-    notes += [
-        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
-        for point in found.others
-    ]
-    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
-    numbers = Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=tuple(notes))
-    standard = found.parameterization("standard")
-    layers = Table(
-        title="Layer by layer",
-        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W"),
-        rows=tuple(
-            (
-                str(l + 1),
-                str(found.widths[l]),
-                *(
-                    f"{values[l]:.6g}"
-                    for values in (
-                        standard.variance_b,
-                        standard.variance_W,
-                        found.K,
-                        found.lambda_b,
-                        found.lambda_W,
-                    )
-                ),
-            )
-            for l in _spread(found.depth, _SHOWN)
-        ),
-        notes=("λ_b and λ_W are rates of equal shares of an NTK of 1, for which the spreads are said.",),
-    )
-    return numbers, layers
-
-
-@tables.register(Settings)
-def _settings(found: Settings) -> tuple[Table, ...]:
-    rows = tuple(
-        (str(l + 1), *(f"{values[l]:.4g}" for values in (found.rate_W, found.rate_b, found.decay_W)))
-        for l in _spread(len(found.rate_W), _SHOWN)
-    )
-    more = [f"momentum {found.momentum:g}"] * (found.momentum > 0)
-    more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}, ε = {found.epsilon:g}"]
-    title = ", ".join([f"Settings of {found.optimizer}", *more])
-    columns = ("layer", "rate W", "rate b", "weight decay")
-    notes = (f"Rates: {found.why}. No warm-up was needed where this was tried.",)
-    return (Table(title=title, columns=columns, rows=rows, notes=notes),)
-
-
-@tables.register(BlockAdvice)
-def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
-    unknown = "not known"
-    rows = [
-        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
-        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
-        ("growth of two near inputs' difference through the blocks", f"{found.difference:.3g}"),
-        ("NTK of the output at infinite width", f"{found.Theta:.6g}"),
-        ("spread of the output's variance over networks", _or_none(found.spread_output, unknown, _percent)),
-        ("spread of the output's NTK over networks", _or_none(found.spread_ntk, unknown, _percent)),
-        ("largest relative correction", _or_none(found.strength, unknown, "{:.3g}".format)),
-        ("width at which it is below 0.1, at this depth", _or_none(found.width_needed, unknown)),
-        ("depth at which it is 1, at this width", _or_none(found.cutoff, "not seen", "{:.0f}".format)),
-        ("factor for branches beside skips of 1 that makes it 0.1", _or_none(found.branch_scale, "–", "{:.3g}".format)),
-        ("verdict on depth/width", found.verdict),
-    ]
-    others = (
-        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
-        for point in found.others
-    )
-    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
-    notes = (found.summary, *_which(found.dense), *others)
-    blocks = Table(
-        title="Block by block",
-        columns=("block", "K before", "K after", "χ_∥", "χ_⊥"),
-        rows=tuple(
-            (str(l + 1), *(f"{v[l]:.6g}" for v in (found.K, found.K[1:], found.parallel, found.perpendicular)))
-            for l in _spread(len(found.parallel), _SHOWN)
-        ),
-    )
-    return Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=notes), blocks
-
-
-@tables.register(Parameterization)
-def _parameterization(found: Parameterization) -> tuple[Table, ...]:
-    names = ("multiplier_b", "multiplier_W", "variance_b", "variance_W", "rate_b", "rate_W")
-    constants = ("variance_b", "variance_W", "rate_b", "rate_W")
-    layers = _spread(len(found.widths) - 1, _SHOWN)
-    title = f"{found.kind.upper() if found.kind == 'ntk' else found.kind} parameterization".replace("mup", "μP")
-    values = Table(
-        title=f"{title}, {found.activation}",
-        columns=("layer", "fan-in", *(name.replace("_", " ") for name in names)),
-        rows=tuple(
-            (str(l + 1), str(found.widths[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in layers
-        ),
-    )
-    fixed = Table(
-        title="Constants that stay when widths change",
-        columns=("layer", *(name.replace("_", " ") for name in constants)),
-        rows=tuple((str(l + 1), *(f"{found.constants[name][l]:.6g}" for name in constants)) for l in layers),
-    )
-    return values, fixed
-
-
 @tables.register(Interpretation)
 def _interpretation(found: Interpretation) -> tuple[Table, ...]:
-    layers = _spread(len(found.widths) - 1, _SHOWN)
+    layers = spread(len(found.widths) - 1, SHOWN)
     rows = [(label, *_cells(found.sizes[name], layers), _MEANINGS[name]) for name, label in _UNITS.items()]
     rows += [
         ("√(V/n)/K", *_cells(found.spread_kernel, layers), "spread of the kernel over networks"),
@@ -403,16 +273,3 @@ _UNITS |= {name: f"{name}K/nΘ³" for name in "RSTU"} | {"K1": "K1/nK", "Theta1"
 
 def _cells(values: np.ndarray | None, layers: list[int]) -> list[str]:
     return ["–"] * len(layers) if values is None else [f"{values[l]:.4g}" for l in layers]
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.3g} %"
-
-
-def _or_none(value: float | None, otherwise: str, words: Callable[[float], str] = "{:.0f}".format) -> str:
-    return otherwise if value is None else words(value)
-
-
-def _spread(count: int, shown: int) -> list[int]:
-    # Evenly over an axis, the first and the last included.
-    return sorted({round(k * (count - 1) / max(1, shown - 1)) for k in range(shown)})

@@ -1,9 +1,9 @@
 """What changes from one width and depth to another: parameterizations by name, as powers of the width and the depth.
 
 A layer is z = m W s with a multiplier m, weights of variance v and a rate η. Multiplying m by c, v by 1/c², the rate of
-gradient descent by 1/c² (of Adam by 1/c), its ε by c and its weight decay by c changes no network and no step, so
-the same parameterization can be written in several ways. Here μP and what builds on it have the multiplier 1/width in
-the last layer, as table 8 of Yang et al. 2022 and table 1 of Dey et al. 2025 write it.
+gradient descent by 1/c² (of Adam by 1/c), its ε by c and its weight decay by the inverse of what the rate has changes
+no network and no step, so the same parameterization can be written in several ways. Here μP and what builds on it have
+the multiplier 1/width in the last layer, as table 8 of Yang et al. 2022 and table 1 of Dey et al. 2025 write it.
 """
 
 from typing import Literal, NamedTuple
@@ -33,9 +33,10 @@ QUANTITIES = ("multiplier", "variance", "rate", "decay", "epsilon")
 _SOURCES = {
     "standard": "Yang et al. 2022, table 3, standard: variances 1/fan-in, and one rate that is left as it is",
     "ntk": "Jacot et al. 2018; for Adam the largest rates at which aligned updates of no layer grow",
-    "mup": "Yang et al. 2022, table 8; decay and ε as in Dey et al. 2025, table 1",
+    "mup": "Yang et al. 2022, table 8, as in the package mup (MuReadout, MuAdamW, MuSGD); ε as in Dey et al. 2025, "
+    "table 1",
     "depth-mup": "Yang et al. 2023, for branches of one matrix; decay and ε as in Dey et al. 2025, table 1, α = 1/2",
-    "completep": "Dey et al. 2025, table 1, α = 1; for gradient descent by the same argument",
+    "completep": "Dey et al. 2025, table 1, α = 1, and the authors' program; for gradient descent by the same argument",
     "yaida": "Yaida 2022, gradient descent",
 }
 
@@ -66,7 +67,7 @@ class Transfer(Result):
         width, depth: from and to.
         groups: of parameters, along the arrays.
         multiplier, variance, rate, decay, epsilon: factors for what multiplies the layer, the variance of its initial
-            numbers, its learning rate, its weight decay (that of AdamW, multiplied by the rate) and Adam's ε.
+            numbers, its learning rate, its weight decay (which is multiplied by the rate) and Adam's ε.
         branch: the factor for the output of every residual branch.
         source: where the powers come from.
     """
@@ -171,7 +172,12 @@ def _width_powers(kind: str, adam: bool, s: float) -> dict[str, _Powers]:
             hidden=_Powers(variance=-1.0, rate=-1.0, decay=1.0, epsilon=-1.0),
             output=_Powers(multiplier=-1.0, epsilon=-1.0),
         )
-    return _grouped(vectors=_Powers(rate=1.0), hidden=_Powers(variance=-1.0), output=_Powers(multiplier=-1.0, rate=1.0))
+    # As MuSGD of the package mup has it, rate times weight decay stays.
+    return _grouped(
+        vectors=_Powers(rate=1.0, decay=-1.0),
+        hidden=_Powers(variance=-1.0),
+        output=_Powers(multiplier=-1.0, rate=1.0, decay=-1.0),
+    )
 
 
 def _ntk(adam: bool) -> dict[str, _Powers]:

@@ -15,8 +15,10 @@ from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Dense
+from ..network.engine import closing_norms, weights_of
 from ._apply import applied
-from ._block_advice import BROKEN, FINE, BlockAdvice, advise_block
+from ._block_advice import BlockAdvice, advise_block
+from ._block_words import BROKEN, FINE
 from ._critical import CriticalPoint
 from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, program
@@ -28,6 +30,7 @@ from ._shares import balanced_rates
 from ._start import Kind, Start, start
 from ._statistics import check_flow
 from ._subject import Repeated, subject
+from ._trial import Tried
 
 Verdict = Literal["fine", "strained", "too deep"]
 
@@ -37,7 +40,7 @@ _CURVE = 120
 
 
 @result
-class Advice(Result):
+class Advice(Tried, Result):
     """Numbers for a practitioner; the two sentences of `summary` say the same.
 
     Layers l = 1..L run along the arrays. Spreads are relative standard deviations over networks drawn at random.
@@ -150,7 +153,8 @@ class Advice(Result):
         >>> model, optim = advise("tanh", depth=3, width=16, inputs=3, outputs=2).apply(model, optimizer="adamw")
         """
         key = jax.random.key(0) if key is None else _check.key("key", key)
-        return applied(model, params, (self.C_b, self.C_W), self.settings(optimizer), self.widths, key)
+        net = self.network(None if self.named else _unnamed)
+        return applied(model, params, weights_of(net), self.settings(optimizer), key)
 
     def parameterization(self, kind: str) -> Parameterization:
         """The same network in the "standard", "ntk" or "mup" parameterization."""
@@ -230,7 +234,7 @@ def advise(
     outputs, q = _check.integer("outputs", outputs, at_least=1), _check.real("q", q, above=0.0)
     if of.step is not None:
         more: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "q": q, "C_b": C_b, "C_W": C_W, "point": point}
-        return advise_block(of, of.step, activation, dense, depth, width, **more)
+        return advise_block(of, of.step, activation, dense, depth, width, **more, closing=closing_norms(activation))
     act = of.activation
     assert act is not None
     chosen = start(act, C_b, C_W, point)
@@ -253,7 +257,7 @@ def advise(
     square = _square(q, flow.tensors["K"][:depth], chosen.C_b, chosen.C_W)
     rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
-    return Advice(
+    found = Advice(
         activation=act.name,
         named=act.named,
         depth=depth,
@@ -284,6 +288,10 @@ def advise(
             "neft.width.advise", specification=specification | {"q": q, "C_b": C_b, "C_W": C_W, "point": point}
         ),
     )
+    if not act.named:
+        # A user's own function is in no record.
+        vars(found)["_tried"] = found.network(act)
+    return found
 
 
 def _flow(act: Activation, q: float, chosen: Start, depth: int, width: int) -> _Flow:

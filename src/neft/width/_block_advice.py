@@ -2,31 +2,34 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.optimize import brentq
 
 from .. import _check
 from .._accuracy import AccuracyWarning
 from .._result import Made, Result, result
 from ..network import Block, Dense, Network
-from ..network.engine import Variances, branched, in_words, stream_width, with_branches
+from ..network.engine import Variances, branched, in_words, stream_width, weights_alone, weights_of, with_branches
+from ._apply import applied
+from ._block_program import block_program
 from ._block_start import BlockStart, Kind, block_start
+from ._block_words import BROKEN, FINE, summary
 from ._critical import CriticalPoint
 from ._deeper import CHUNK, cut_off, reached, strength
+from ._settings import Settings, block_settings
 from ._statistics import statistics
 from ._step import Step
 from ._stream import Stream, stream
 from ._subject import Subject
 from ._through_blocks import NoRecursion
+from ._trial import Tried
 
 Verdict = Literal["fine", "strained", "too deep", "not known"]
-
-FINE, BROKEN = 0.1, 1.0
-"""Relative corrections below the first are small; at the second the expansion, and the network's reliability, end."""
 
 _MOST_BLOCKS = 1000
 _SEEN = 20  # times as many blocks as were followed are believed by their power law
@@ -36,7 +39,7 @@ _MEMORY = (
 
 
 @result
-class BlockAdvice(Result):
+class BlockAdvice(Tried, Result):
     """Advice on a dense block, `depth - 2` times the same block and a dense one that reads it out; so says `summary`.
 
     Rates are those of the block as given, 1 by default. Spreads are relative standard deviations over networks drawn
@@ -51,7 +54,11 @@ class BlockAdvice(Result):
         why: where the variances come from.
         K_star: the fixed point; None where every K is one, where there is none, or where it is not known.
         others: other critical points of the block.
-        specification: the network that is advised, as `network` makes it.
+        specification: the network that is advised, as `network` makes it; norms that stand before the last dense block
+            of a network that was given are in it and in Θ, but not in the spreads and the strength.
+        fan_in, count, share: of each kind of dense block (the first, those of the repeated block, the last) how many
+            inputs it has, how many of it there are, and the part of all of them in the NTK of an output at λ_W = 1;
+            rates follow from them. Empty where blocks are a user's own.
         K: variance of a preactivation at infinite width, before the first of the repeated blocks and after each.
         Theta: the NTK of the output there.
         parallel, perpendicular: χ_∥ and χ_⊥ of each of the repeated blocks.
@@ -84,6 +91,9 @@ class BlockAdvice(Result):
     K_star: float | None
     others: tuple[CriticalPoint, ...]
     specification: dict[str, Any]
+    fan_in: Int[np.ndarray, " kinds"]
+    count: Int[np.ndarray, " kinds"]
+    share: Float[np.ndarray, " kinds"]
     K: Float[np.ndarray, " stages"]
     Theta: float
     parallel: Float[np.ndarray, " blocks"]
@@ -105,13 +115,69 @@ class BlockAdvice(Result):
         """The network that is advised; one with a user's own blocks or functions cannot be made from its record."""
         return Network.from_dict(self.specification)
 
+    def settings(self, optimizer: str = "sgd") -> Settings:
+        """What to train it with: "sgd", "momentum", "adam" or "adamw", and the rate of every layer (docs/advice).
+
+        >>> from neft import Dense, LayerNorm, Residual
+        >>> from neft.width import advise
+        >>> block = Residual(LayerNorm(), Dense(64), "relu", Dense(64))
+        >>> advise(block, depth=6, width=64, inputs=784, outputs=10).settings("adamw").rate_W[0].round(6)
+        np.float64(0.000369)
+        """
+        if not len(self.share):
+            raise ValueError(
+                "no rates are known: the network holds blocks of one's own, or the advice comes from an older file."
+            )
+        trained = any(name.startswith("lambda") for name in _trained_norms(self.specification["blocks"]))
+        return block_settings(optimizer, self.fan_in, self.count, self.share, trained)
+
+    def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
+        """A program that makes the model and its optimizer, where the repeated block is one residual block.
+
+        Between the blocks and the last dense layer stand the norms that a given network has there, and nothing else.
+
+        Args:
+            framework: "jax" or "equinox", "flax" or "torch".
+            optimizer: "sgd", "momentum", "adam" or "adamw".
+        """
+        net = vars(self).get("_tried") or self.network()
+        return block_program(net, self.depth - 2, framework, self.settings(optimizer))
+
+    def apply(self, model: Any, *, params: Any = None, optimizer: str = "sgd", key: Any = None) -> tuple[Any, Any]:
+        """The model with weights as advised, and its optimizer with the rates of `settings`.
+
+        Args:
+            model: an Equinox module, of which a new one is returned; a flax.linen module, of which new variables are;
+                or a PyTorch module, which is changed itself. Its dense layers must have the sizes of the advice;
+                beside them there may be norms, whose gains become 1 and whose biases 0.
+            params: the variables of a flax.linen module, that `init` gave; for others None.
+            optimizer: "sgd", "momentum", "adam" or "adamw".
+            key: of the weights, `jax.random.key(0)` by default.
+        """
+        key = jax.random.key(0) if key is None else _check.key("key", key)
+        net = vars(self).get("_tried") or self.network()
+        return applied(model, params, weights_of(net), self.settings(optimizer), key)
+
     def _shown(self):
-        hidden = ("specification", "curve_strength")
+        hidden = ("specification", "curve_strength", "fan_in", "count", "share")
         yield from ((name, value) for name, value in super()._shown() if name not in hidden)
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"cutoff": None, "comfortable": None, "branch_scale": None, "curve_strength": np.empty(0)} | fields
+        nothing = {"fan_in": np.empty(0, int), "count": np.empty(0, int), "share": np.empty(0)}
+        absent = {"cutoff": None, "comfortable": None, "branch_scale": None, "curve_strength": np.empty(0)}
+        return absent | nothing | fields
+
+
+def _trained_norms(blocks: Any) -> Iterator[str]:
+    """Rates of norms, wherever they stand in a record of blocks."""
+    for block in blocks:
+        if isinstance(block, str):
+            continue  # an activation
+        if block["type"] == "Residual":
+            yield from _trained_norms(block["branch"])
+        elif block["type"].endswith("Norm"):
+            yield from (name for name, value in block.items() if name.startswith("lambda") and value is not None)
 
 
 def advise_block(
@@ -128,23 +194,27 @@ def advise_block(
     C_b: Any,
     C_W: Any,
     point: int,
+    closing: Sequence[Block],
 ) -> BlockAdvice:
     """What `advise` says of a repeated block."""
     depth = _check.integer("depth", depth, at_least=3, at_most=_MOST_BLOCKS)
     count = depth - 2
     chosen = block_start(given, step, dense, C_b, C_W, point, K=q, count=count)
-    first = (chosen.K_star or q) / q
-    net = _network(step, chosen, count, width, inputs=inputs, outputs=outputs, first=first)
+    first = (1.0 if chosen.kind == "free" else chosen.K_star or q) / q
+    net = _network(step, chosen, count, width, closing, inputs=inputs, outputs=outputs, first=first)
     x = np.full(inputs, math.sqrt(q))
     K = _along(step, chosen, q * first, count)
     at = step.slopes(K[:-1], chosen.C_b, chosen.C_W)
     difference = float(np.prod(at.perpendicular * K[:-1] / K[1:]))
-    numbers, unknown = _finite(net, q, count, width)
     inside = net.blocks[1 : 1 + len(step.blocks)]
+    numbers, unknown = _finite(net.blocks[0], inside, net.blocks[-1], q, count, width)
     name, which = in_words(inside), Variances(inside, dense).which
     verdict = _verdict(numbers["strength"], difference)
-    size = numbers["strength"]
-    return BlockAdvice(
+    size, shares = numbers["strength"], _shares(net, x, count)
+    rates = [
+        float(block_settings(name, **shares, norms=False).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
+    ]
+    found = BlockAdvice(
         activation=name,
         dense=which,
         depth=depth,
@@ -159,6 +229,7 @@ def advise_block(
         K_star=chosen.K_star,
         others=chosen.others,
         specification=net.to_dict(),
+        **shares,
         K=K,
         Theta=float(statistics(net, x, only=("K", "Theta")).Theta[-1]),
         parallel=at.parallel,
@@ -167,7 +238,7 @@ def advise_block(
         **numbers,
         width_needed=None if size is None else math.floor(width * size / FINE * (1 + 2e-9)) + 1,
         verdict=verdict,
-        summary=_summary(name, which, chosen, count, width, first, verdict, difference, numbers, unknown),
+        summary=summary(name, which, chosen, count, width, first, verdict, difference, numbers, unknown, rates),
         made=Made.by(
             "neft.width.advise",
             specification=of.record
@@ -175,15 +246,42 @@ def advise_block(
             | {"C_b": C_b, "C_W": C_W, "point": point},
         ),
     )
+    # Users' own functions are in no record.
+    vars(found)["_tried"] = net
+    return found
 
 
 def _network(
-    step: Step, chosen: BlockStart, count: int, width: int, *, inputs: int, outputs: int, first: float
+    step: Step,
+    chosen: BlockStart,
+    count: int,
+    width: int,
+    closing: Sequence[Block],
+    *,
+    inputs: int,
+    outputs: int,
+    first: float,
 ) -> Network:
     blocks = step.variances.put(chosen.C_b, chosen.C_W)
     own = stream_width(blocks)
-    net = Network(inputs, [Dense(own, C_W=first), *blocks * count, Dense(outputs)])
+    net = Network(inputs, [Dense(own, C_W=first), *blocks * count, *closing, Dense(outputs)])
     return net if own == width else net.resized(lambda n: round(n * width / own))
+
+
+def _shares(net: Network, x: np.ndarray, count: int) -> dict[str, np.ndarray]:
+    """Of each kind of dense block what its weights add to the NTK, which is linear in the rates."""
+    try:
+        each = weights_of(net)
+    except ValueError:
+        return {"fan_in": np.empty(0, int), "count": np.empty(0, int), "share": np.empty(0)}
+    size = (len(each) - 2) // count
+    kinds = [[0], *([1 + i + size * b for b in range(count)] for i in range(size)), [len(each) - 1]]
+    Theta = [statistics(weights_alone(net, kind), x, only=("K", "Theta")).Theta[-1] for kind in kinds]
+    return {
+        "fan_in": np.array([each[kind[0]].fan_in for kind in kinds]),
+        "count": np.array([len(kind) for kind in kinds]),
+        "share": np.array(Theta, float),
+    }
 
 
 def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
@@ -197,13 +295,13 @@ def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
     return np.array(found)
 
 
-def _finite(net: Network, q: float, count: int, n: int) -> tuple[dict[str, Any], str]:
+def _finite(
+    first: Block, step: Sequence[Block], last: Block, q: float, count: int, n: int
+) -> tuple[dict[str, Any], str]:
     """The relative sizes of what fluctuates, and why they are not known where they are not."""
-    first, *middle, last = net.blocks
-    step = middle[: len(middle) // count]
     try:
         found = stream(first, step, last, q, count)
-        if all(act.named for act in net.activations):
+        if all(act.named for act in Network(1, [first, *step, last]).activations):
             # More blocks than there are show where it goes, and cost nothing up to this.
             found = _quietly(first, step, last, q, max(count, CHUNK))
     except NoRecursion as reason:
@@ -270,56 +368,3 @@ def _verdict(size: float | None, difference: float) -> Verdict:
     if size is None:
         return "not known"
     return "strained" if reached(size, FINE) else "fine"
-
-
-def _summary(
-    name: str,
-    which: str,
-    chosen: BlockStart,
-    count: int,
-    width: int,
-    first: float,
-    verdict: Verdict,
-    difference: float,
-    numbers: dict[str, Any],
-    unknown: str,
-) -> str:
-    """Three sentences: what to do, what to expect at infinite width, what at this one."""
-    draw = (
-        f"Draw the biases of {which}, in each of the {count} blocks {name}, from Gaussians of variance "
-        f"{chosen.C_b:.6g} and the weights from Gaussians of variance {chosen.C_W:.6g}/fan-in ({chosen.why}), those of "
-        f"the first dense block from Gaussians of variance {first:.6g}/fan-in and those of the last of 1/fan-in."
-    )
-    infinite = (
-        f"At infinite width the difference of two near inputs, relative to their size, is {difference:.3g} times as "
-        "large after the blocks as before them."
-    )
-    if numbers["strength"] is None:
-        deep = ", so it is too deep" if verdict == "too deep" else ""
-        return (
-            f"{draw} {infinite[:-1]}{deep}. How much networks of width {width} differ from one another is not known: "
-            f"{unknown}."
-        )
-    finite = (
-        f"Depth {count + 2} at width {width} is {verdict}: at the rates of the blocks as given the output's variance "
-        f"spreads by {100 * numbers['spread_output']:.2g} % from network to network and its NTK by "
-        f"{100 * numbers['spread_ntk']:.2g} %, the largest relative correction is {numbers['strength']:.2g} and "
-        f"{_end(numbers['cutoff'], count + 2)}{_help(numbers['branch_scale'], count)}."
-    )
-    return f"{draw} {infinite} {finite}"
-
-
-def _end(cutoff: float | None, depth: int) -> str:
-    if cutoff is None:
-        return f"was not seen to grow to {BROKEN:g}, where the expansion ends, with more blocks"
-    verb = "passed" if cutoff <= depth else "grows to"
-    return f"{verb} {BROKEN:g}, where the expansion ends, at depth {cutoff:.0f}"
-
-
-def _help(scale: float | None, count: int) -> str:
-    if scale is None:
-        return ""
-    return (
-        f"; with skips of 1 and branches multiplied by {scale:.2g}, which is {scale * math.sqrt(count):.2g}/√{count}, "
-        f"it would be {FINE:g}"
-    )

@@ -39,8 +39,7 @@ def block_start(given: Any, step: Step, dense: Any, C_b: Any, C_W: Any, point: i
     skipped = step.slopes(K, 0.0, 0.0)
     if abs(float(step.slopes(K, 0.0, 1.0).parallel) - 1) < 1e-4:
         # As a norm inside of a skip of 1 has it: nothing that weights do comes back to them.
-        why = "none are critical, and with norms in the branches differences change as a power of the depth with any"
-        return BlockStart(0.0, 1.0, "free", None, why)
+        return _unit(step)
     if abs(float(skipped.perpendicular) - 1) < 1e-9:
         return _small(step, K, count)
     raise ValueError(f"the block has no critical point, so C_b and C_W must be given: {found.why}")
@@ -58,6 +57,21 @@ def _of_point(points: tuple[CriticalPoint, ...], point: int) -> BlockStart:
     rank = "the best" if point == 0 else f"point {point}"
     which = f"{rank} of its {len(points)} critical points" if others else "its critical point"
     return BlockStart(best.C_b, best.C_W, "critical", best.K_star, f"{which}, {where}", others)
+
+
+def _unit(step: Step) -> BlockStart:
+    """Branches that add what their norm gives them, a variance of 1, to a stream of 1."""
+    skipped = float(step.value(1.0, 0.0, 0.0))
+
+    def excess(log_W: float) -> float:
+        return float(step.value(1.0, 0.0, math.exp(log_W))) - skipped - 1
+
+    low, high = math.log(1e-9), math.log(1e9)
+    if not excess(low) < 0 < excess(high):
+        raise ValueError("the block has no critical point and its branch no size, so C_b and C_W must be given.")
+    root: Any = brentq(excess, low, high, xtol=1e-13)
+    why = "norms in the branches leave them free, and with this every branch adds a variance of 1, that of its norm"
+    return BlockStart(0.0, math.exp(root), "free", None, why)
 
 
 def _small(step: Step, K: float, count: int) -> BlockStart:

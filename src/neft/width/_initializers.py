@@ -207,7 +207,7 @@ def program(net: MLP, framework: str, chosen: Settings | None = None) -> str:
         std_b=_literal([variance.b**0.5 for variance in variances]),
         rate_W=_literal([rate.W for rate in rates]),
         rate_b=_literal([rate.b for rate in rates]),
-        activation=_activation(net, _TORCH if framework == "torch" else _JAX),
+        activation=activation_line(net.activation.name if net.activation.named else "", framework),
     )
     sizes = [*map(str, net.widths)] if net.depth < 6 else [*map(str, net.widths[:2]), "…", *map(str, net.widths[-2:])]
     name = net.activation.name if net.activation.named else "own activation"
@@ -255,9 +255,15 @@ def _optimizer(chosen: Settings | None) -> dict[str, str]:
     }
 
 
-def _activation(net: MLP, table: dict[str, str]) -> str:
-    name, _, inside = net.activation.name.partition("(")
-    if not net.activation.named or name not in table:
+def activation_line(name: str, framework: str) -> str:
+    """The body of a function that is the activation of this name, in a framework of `FRAMEWORKS`.
+
+    >>> activation_line("leaky_relu(0.1)", "torch")
+    'return nn.functional.leaky_relu(z, 0.1)'
+    """
+    table = _TORCH if framework == "torch" else _JAX
+    name, _, inside = name.partition("(")
+    if name not in table:
         return 'raise NotImplementedError("put your own activation here")'
     return "return " + table[name].format(inside.rstrip(")"))
 

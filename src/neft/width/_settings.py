@@ -10,7 +10,7 @@ Their constants and powers are measured ones (docs/advice).
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -31,6 +31,7 @@ class Settings(Result):
     Attributes:
         optimizer: "sgd", "momentum" (0.9, the velocity being the sum of gradients), "adam" or "adamw".
         rate_W, rate_b: learning rates of weights and biases.
+        rate_norm: that of the gains and biases of norms; 0 where there are none.
         decay_W: weight decay of weights, multiplied by the rate as PyTorch and optax do; biases have none.
         epsilon: of Adam, and 0 where there is none.
         momentum: 0 where there is none.
@@ -42,12 +43,17 @@ class Settings(Result):
     optimizer: Optimizer
     rate_W: Float[np.ndarray, " layers"]
     rate_b: Float[np.ndarray, " layers"]
+    rate_norm: float
     decay_W: Float[np.ndarray, " layers"]
     epsilon: float
     momentum: float
     betas: tuple[float, float] | None
     warm_up: int
     why: str
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"rate_norm": 0.0} | fields
 
 
 def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -> Settings:
@@ -63,6 +69,11 @@ def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -
     adaptive = name in ("adam", "adamw")
     depth = len(widths) - 1
     rate = _adam(q, square, widths) if adaptive else _descent(square, depth)
+    return _one_rate(name, rate, depth, False, "adam" if adaptive else name)
+
+
+def _one_rate(name: str, rate: float, depth: int, norms: bool, why: str) -> Settings:
+    adaptive = name in ("adam", "adamw")
     if name == "momentum":
         rate *= 1 - MOMENTUM
     ones = np.ones(depth)
@@ -70,20 +81,47 @@ def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -
         optimizer=name,  # type: ignore[arg-type]
         rate_W=rate * ones,
         rate_b=rate * ones,
+        rate_norm=rate if norms else 0.0,
         decay_W=(DECAY if name == "adamw" else 0.0) * ones,
         epsilon=EPSILON if adaptive else 0.0,
         momentum=MOMENTUM if name == "momentum" else 0.0,
         betas=BETAS if adaptive else None,
         warm_up=0,
-        why=_WHY["adam" if adaptive else name],
+        why=_WHY[why],
     )
 
 
+def block_settings(optimizer: str, fan_in: np.ndarray, count: np.ndarray, share: np.ndarray, norms: bool) -> Settings:
+    """The numbers of the rules for networks with a repeated block, from what theory says of kinds of dense blocks.
+
+    Args:
+        optimizer: its name.
+        fan_in: of the dense blocks of each kind: the first, those of a repeated block, the last.
+        count: how many of a kind there are.
+        share: of the output's NTK at infinite width, of all weights of a kind together, at λ_W = 1.
+        norms: whether there are gains and biases of norms.
+    """
+    name = _check.one_of("optimizer", optimizer, OPTIMIZERS)
+    adaptive = name in ("adam", "adamw")
+    if adaptive:
+        rate = _BLOCKS_ADAM / float((fan_in * np.sqrt(count * share)).sum())
+    else:
+        rate = _BLOCKS_DESCENT / float((fan_in * share).sum())
+    why = "blocks adam" if adaptive else f"blocks {name}"
+    return _one_rate(name, rate, int(count.sum()), norms, why)
+
+
 _DESCENT, _ADAM = 1.5, 1.2
+_BLOCKS_DESCENT, _BLOCKS_ADAM = 150.0, 0.9
 _WHY = {
     "sgd": f"{_DESCENT:g}/(⟨σ²⟩ L^(3/2)) for all parameters",
     "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ L^(3/2)) for all parameters",
     "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, so that a step changes preactivations by about {_ADAM:g}",
+    "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1",
+    "blocks momentum": f"{_BLOCKS_DESCENT:g} (1 - momentum)/Θ for all parameters, Θ the NTK of an output with all "
+    "weights at a rate of 1",
+    "blocks adam": f"{_BLOCKS_ADAM:g}/Σ(fan-in √Θ_l) for all parameters, Θ_l the part in the NTK of an output of a "
+    "layer's weights at a rate of 1/fan-in",
 }
 
 

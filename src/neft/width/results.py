@@ -16,3 +16,4 @@ from ._parameterization import Parameterization as Parameterization
 from ._phase import PhaseDiagram as PhaseDiagram
 from ._settings import Settings as Settings
 from ._statistics import Statistics as Statistics
+from ._trial import Trial as Trial

@@ -1,0 +1,158 @@
+"""The tables of advice: what to draw, what to train with, what a short run showed. Imported by those of the width."""
+
+from collections.abc import Callable
+
+from ..width.results import Advice, BlockAdvice, Parameterization, Settings, Trial
+from ._rows import SHOWN, spread, which
+from ._tables import Table, tables
+
+_WARM_UP = "No warm-up: these rates were set without one, from the first step on (docs/advice)."
+
+
+@tables.register(Advice)
+def _advice(found: Advice) -> tuple[Table, ...]:
+    rows = [
+        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
+        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        *_rates_of(found),
+        ("spread of the output's variance over networks", _percent(found.spread_output)),
+        ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
+        ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
+        ("largest relative correction", f"{found.strength:.3g}"),
+        ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
+        ("largest depth at which it is below 0.1", _or_none(found.comfortable, "any")),
+        ("width at which it is below 0.1, at this depth", str(found.width_needed)),
+        ("verdict on depth/width", found.verdict),
+    ]
+    if found.xi is not None:
+        rows.insert(2, ("layers over which two inputs' difference changes e-fold", f"{found.xi:.3g}"))
+    notes = [found.summary]
+    if found.q_star is not None:
+        notes.append(f"Inputs of mean square {found.q_star:.6g} start at K* = {found.K_star:.6g}.")
+    notes += [
+        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
+        for point in found.others
+    ]
+    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
+    numbers = Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=tuple(notes))
+    standard = found.parameterization("standard")
+    layers = Table(
+        title="Layer by layer",
+        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W"),
+        rows=tuple(
+            (
+                str(l + 1),
+                str(found.widths[l]),
+                *(
+                    f"{values[l]:.6g}"
+                    for values in (
+                        standard.variance_b,
+                        standard.variance_W,
+                        found.K,
+                        found.lambda_b,
+                        found.lambda_W,
+                    )
+                ),
+            )
+            for l in spread(found.depth, SHOWN)
+        ),
+        notes=("λ_b and λ_W are rates of equal shares of an NTK of 1, for which the spreads are said.",),
+    )
+    return numbers, layers
+
+
+@tables.register(Settings)
+def _settings(found: Settings) -> tuple[Table, ...]:
+    rows = tuple(
+        (str(l + 1), *(f"{values[l]:.4g}" for values in (found.rate_W, found.rate_b, found.decay_W)))
+        for l in spread(len(found.rate_W), SHOWN)
+    )
+    more = [f"momentum {found.momentum:g}"] * (found.momentum > 0)
+    more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}, ε = {found.epsilon:g}"]
+    title = ", ".join([f"Settings of {found.optimizer}", *more])
+    columns = ("layer", "rate W", "rate b", "weight decay")
+    notes = (f"Rates: {found.why}.", _WARM_UP)
+    if found.rate_norm:
+        notes = (f"Gains and biases of norms: rate {found.rate_norm:.4g}, no weight decay.", *notes)
+    return (Table(title=title, columns=columns, rows=rows, notes=notes),)
+
+
+@tables.register(Trial)
+def _trial(found: Trial) -> tuple[Table, ...]:
+    shown = spread(len(found.step), SHOWN)
+    rows = [(str(found.step[i]), *(f"{one[i]:.4g}" for one in found.losses)) for i in shown]
+    rows.append((f"end, {found.points} training points", *(f"{value:.4g}" for value in found.final)))
+    columns = ("step", *(f"{name}, rate {rate:.3g}" for name, rate in zip(found.names, found.rates)))
+    title = f"{found.loss.capitalize()} with {found.optimizer}, batches of {found.batch}"
+    return (Table(title=title, columns=columns, rows=tuple(rows), notes=(found.summary,)),)
+
+
+def _rates_of(found: Advice | BlockAdvice) -> tuple[tuple[str, str], ...]:
+    """One rate for all layers."""
+    if isinstance(found, BlockAdvice) and not len(found.share):
+        return ()  # of an older file
+    names = (("sgd", "gradient descent"), ("adam", "Adam"))
+    return tuple((f"rate of {word}, all layers", f"{found.settings(name).rate_W[0]:.3g}") for name, word in names)
+
+
+@tables.register(BlockAdvice)
+def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
+    unknown = "not known"
+    rows = [
+        ("C_b, variance of a bias", f"{found.C_b:.9g}"),
+        ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        *_rates_of(found),
+        ("growth of two near inputs' difference through the blocks", f"{found.difference:.3g}"),
+        ("NTK of the output at infinite width", f"{found.Theta:.6g}"),
+        ("spread of the output's variance over networks", _or_none(found.spread_output, unknown, _percent)),
+        ("spread of the output's NTK over networks", _or_none(found.spread_ntk, unknown, _percent)),
+        ("largest relative correction", _or_none(found.strength, unknown, "{:.3g}".format)),
+        ("width at which it is below 0.1, at this depth", _or_none(found.width_needed, unknown)),
+        ("depth at which it is 1, at this width", _or_none(found.cutoff, "not seen", "{:.0f}".format)),
+        ("factor for branches beside skips of 1 that makes it 0.1", _or_none(found.branch_scale, "–", "{:.3g}".format)),
+        ("verdict on depth/width", found.verdict),
+    ]
+    others = (
+        f"Another critical point: C_b = {point.C_b:.6g}, C_W = {point.C_W:.6g} ({point.universality})."
+        for point in found.others
+    )
+    title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
+    notes = (found.summary, *which(found.dense), *others)
+    blocks = Table(
+        title="Block by block",
+        columns=("block", "K before", "K after", "χ_∥", "χ_⊥"),
+        rows=tuple(
+            (str(l + 1), *(f"{v[l]:.6g}" for v in (found.K, found.K[1:], found.parallel, found.perpendicular)))
+            for l in spread(len(found.parallel), SHOWN)
+        ),
+    )
+    return Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=notes), blocks
+
+
+@tables.register(Parameterization)
+def _parameterization(found: Parameterization) -> tuple[Table, ...]:
+    names = ("multiplier_b", "multiplier_W", "variance_b", "variance_W", "rate_b", "rate_W")
+    constants = ("variance_b", "variance_W", "rate_b", "rate_W")
+    layers = spread(len(found.widths) - 1, SHOWN)
+    title = f"{found.kind.upper() if found.kind == 'ntk' else found.kind} parameterization".replace("mup", "μP")
+    values = Table(
+        title=f"{title}, {found.activation}",
+        columns=("layer", "fan-in", *(name.replace("_", " ") for name in names)),
+        rows=tuple(
+            (str(l + 1), str(found.widths[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in layers
+        ),
+    )
+    fixed = Table(
+        title="Constants that stay when widths change",
+        columns=("layer", *(name.replace("_", " ") for name in constants)),
+        rows=tuple((str(l + 1), *(f"{found.constants[name][l]:.6g}" for name in constants)) for l in layers),
+    )
+    return values, fixed
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+def _or_none(value: float | None, otherwise: str, words: Callable[[float], str] = "{:.0f}".format) -> str:
+    return otherwise if value is None else words(value)

@@ -1,0 +1,109 @@
+"""A short run that verifies an advice, against gradient descent written by hand."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import one_sentence
+
+import neft
+from neft import MLP, Layer
+from neft.report import tables
+from neft.width import advise
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(12, 3)).astype(np.float32)
+Y = RNG.normal(size=(12, 2)).astype(np.float32)
+
+
+def by_hand(params, x, y, rate, steps):
+    """Losses before each step and after the last of gradient descent on the mean squared error, tanh, two layers."""
+    (W1, b1), (W2, b2) = ((np.asarray(W, float), np.asarray(b, float)) for W, b in params)
+    losses = []
+    for _ in range(steps + 1):
+        s = np.tanh(x @ W1.T + b1)
+        error = s @ W2.T + b2 - y
+        losses.append((error**2).mean())
+        slope = 2 * error / error.size
+        inner = (slope @ W2) * (1 - s**2)
+        W2, b2 = W2 - rate * slope.T @ s, b2 - rate * slope.sum(0)
+        W1, b1 = W1 - rate * inner.T @ x, b1 - rate * inner.sum(0)
+    return np.array(losses)
+
+
+@pytest.fixture(scope="module")
+def found():
+    advice = advise("tanh", depth=2, width=5, inputs=3, outputs=2)
+    params = tuple(
+        Layer(RNG.normal(size=(m, n)).astype(np.float32), RNG.normal(size=m).astype(np.float32))
+        for n, m in ((3, 5), (5, 2))
+    )
+    net = MLP((3, 5, 2), "tanh")
+    return advice.trial(X, Y, present=(net, params), rate=0.3, steps=25, batch=50), params
+
+
+def test_the_present_settings_are_trained_as_by_hand(found):
+    trial, params = found
+    losses = by_hand(params, X.astype(float), Y, 0.3, 25)
+    means = [part.mean() for part in np.split(losses[:-1], trial.step[:-1])]
+    np.testing.assert_allclose(trial.losses[1], means, rtol=1e-4)
+    assert trial.final[1] == pytest.approx(losses[-1], rel=1e-4) and trial.final[1] < 0.7 * losses[0]
+    assert trial.batch == 12 and trial.points == 12
+
+
+def test_the_rates_are_those_of_the_settings(found):
+    rate = advise("tanh", depth=2, width=5, inputs=3, outputs=2).settings("sgd").rate_W[1]
+    assert found[0].rates == pytest.approx([rate, 0.3])
+    assert found[0].guess == pytest.approx(Y.astype(float).var(0).mean())
+    text = tables(found[0])[0].text()
+    assert found[0].summary in text and f"{found[0].final[0]:.4g}" in text
+
+
+def test_a_trial_goes_to_a_file_and_has_a_picture(found, tmp_path):
+    found[0].save(tmp_path / "a.json")
+    assert neft.load(tmp_path / "a.json") == found[0]
+    axes = neft.plot.draw(found[0]).axes[0]
+    np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), float), found[0].losses[0])
+
+
+@pytest.mark.slow
+def test_what_diverges_is_infinite_and_said():
+    advice = advise("relu", depth=3, width=8, inputs=3, outputs=4)
+    trial = advice.trial(X, np.arange(12) % 4, rate=1e6, steps=30)
+    assert trial.final[1] == math.inf or trial.final[1] > 100
+    assert math.isfinite(trial.final[0]) and trial.guess == pytest.approx(math.log(4))
+    assert "so the advice is better on this data" in trial.summary and trial.loss == "cross-entropy"
+    neft.plot.draw(trial)
+
+
+@pytest.mark.slow
+def test_an_own_function_and_the_default_of_frameworks_are_tried():
+    own = neft.activation(lambda z: z / jnp.sqrt(1 + z * z), name="softsign-like")
+    trial = advise(own, depth=2, width=400, inputs=3, outputs=2).trial(X, Y, steps=1, batch=12, optimizer="adamw")
+    # Uniform weights ±1/√fan-in make outputs of about this variance before the first step: 1/3⟨σ²⟩ and less.
+    assert trial.losses[1, 0] == pytest.approx((Y**2).mean(), rel=0.35)
+    assert np.isfinite(trial.final).all()
+
+
+def test_bad_input_gets_a_sentence():
+    advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
+    for given, words in (
+        ((X[:, :2], Y), ("x has 2 entries", "takes 3")),
+        ((X, Y[:5]), ("y is of 5 inputs", "x holds 12")),
+        ((X, Y[:, :1]), ("y has 1 numbers", "2 outputs")),
+        ((X, np.arange(12)), ("y holds class 11", "2 outputs")),
+    ):
+        with one_sentence(*words):
+            advice.trial(*given)
+    bad: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        ({"steps": 0}, ("steps is 0",)),
+        ({"batch": 0}, ("batch is 0",)),
+        ({"rate": 0.0}, ("rate is 0", "greater than 0")),
+        ({"optimizer": "lion"}, ("optimizer is 'lion'",)),
+        ({"key": 3}, ("key is 3",)),
+    ]
+    for more, words in bad:
+        with one_sentence(*words):
+            advice.trial(X, Y, **more)
