@@ -41,6 +41,15 @@ def test_a_step_is_orthogonal_iteration_on_the_running_metric():
         assert float(after.trace) == pytest.approx(0.75 * 9 + 0.25 * (X**2).sum(1).mean(), rel=1e-12)
 
 
+def test_axes_stay_orthonormal_where_inputs_are_dead():
+    # The last input is always zero, and then all of them are.
+    top = start(6, 6, jnp.float32)
+    for x in (X, X, np.zeros_like(X)):
+        top = follow(top, jnp.asarray(x, jnp.float32), jnp.float32(1.0))
+        np.testing.assert_allclose(top.axes.T @ top.axes, np.eye(6), atol=2e-5)
+        assert np.isfinite(np.asarray(natural(top, jnp.ones((1, 6)), jnp.float32(0.1)))).all()
+
+
 def test_columns_become_orthonormal_even_where_they_are_nearly_parallel():
     Y = np.ones((9, 3)) + 1e-3 * RNG.normal(size=(9, 3))
     Q = np.asarray(orthonormal(jnp.asarray(Y, jnp.float32)))
