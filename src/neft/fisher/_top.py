@@ -65,7 +65,7 @@ def _spread(Y: Float[Array, "p k"]) -> Float[Array, "p k"]:
     # axes would then be rounding, and not orthogonal to the others.
     size = jnp.sqrt(jnp.square(Y).sum())
     little = 64 * jnp.finfo(Y.dtype).eps * jnp.where(size > 0, size, 1)
-    return Y + little * _general(*Y.shape, Y.dtype)
+    return Y + little * _general(Y.shape[0], Y.shape[1], Y.dtype)
 
 
 def _general(size: int, rank: int, dtype: Any) -> Float[Array, "p k"]:
