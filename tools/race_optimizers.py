@@ -46,7 +46,7 @@ import numpy as np
 from race_run import KFAC, RIVALS, TUNING_SEED, Rival, Row, Setting, reach, train
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from measure import one_core
+from measure import one_core  # type: ignore[import-not-found]
 
 from neft._files import writing
 from neft._progress import track

@@ -171,7 +171,7 @@ def _module(model: eqx.Module, x: Array) -> Captures:
     return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)
 
 
-def _function(apply: Callable[[Any, Array], Array], params: Any, x: Array) -> Captures:
+def _function(apply: Callable[..., Any], params: Any, x: Array) -> Captures:
     # The function itself makes the outputs, so that its own rules of differentiation hold; what is seen on the way is
     # not differentiated, and compiled code computes both once.
     outputs = apply(params, x)

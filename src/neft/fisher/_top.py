@@ -24,8 +24,7 @@ def start(size: int, rank: int, dtype: Any) -> Top:
     >>> start(4, 2, jnp.float32).axes.shape
     (4, 2)
     """
-    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(size, rank)))[0]
-    return Top(jnp.asarray(axes, dtype), jnp.ones(rank, dtype), jnp.asarray(size, dtype))
+    return Top(_general(size, rank, dtype), jnp.ones(rank, dtype), jnp.asarray(size, dtype))
 
 
 def follow(top: Top, x: Float[Array, "batch d"], step: Float[Array, ""]) -> Top:
@@ -35,7 +34,7 @@ def follow(top: Top, x: Float[Array, "batch d"], step: Float[Array, ""]) -> Top:
     mean = x.T @ seen / count
     if len(U) > x.shape[1]:
         mean = jnp.concatenate([mean, seen.mean(0)[None, :]])
-    axes = orthonormal((1 - step) * U * top.values[None, :] + step * mean)
+    axes = orthonormal(_spread((1 - step) * U * top.values[None, :] + step * mean))
     before = (jnp.square(axes.T @ U) * top.values[None, :]).sum(1)
     values = (1 - step) * before + step * jnp.square(_product(x, axes)).mean(0)
     size = jnp.square(x).sum(1).mean() + (len(U) - x.shape[1])
@@ -59,6 +58,18 @@ def orthonormal(Y: Float[Array, "p k"]) -> Float[Array, "p k"]:
                 v = v - before @ (before.T @ v)
         columns.append(v / jnp.maximum(jnp.sqrt(v @ v), jnp.finfo(Y.dtype).tiny))
     return jnp.stack(columns, axis=1)
+
+
+def _spread(Y: Float[Array, "p k"]) -> Float[Array, "p k"]:
+    # Inputs that are always zero may leave fewer directions than columns; without a little of all directions the last
+    # axes would then be rounding, and not orthogonal to the others.
+    size = jnp.sqrt(jnp.square(Y).sum())
+    little = 64 * jnp.finfo(Y.dtype).eps * jnp.where(size > 0, size, 1)
+    return Y + little * _general(Y.shape[0], Y.shape[1], Y.dtype)
+
+
+def _general(size: int, rank: int, dtype: Any) -> Float[Array, "p k"]:
+    return jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(size, rank)))[0], dtype)
 
 
 def _product(x: Float[Array, "batch d"], U: Float[Array, "p k"]) -> Float[Array, "batch k"]:
