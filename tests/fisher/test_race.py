@@ -51,8 +51,8 @@ def test_an_epoch_has_ten_pieces_and_no_example_twice(batch, horizon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [name for name in race_run.RIVALS if name != race_run.KFAC])
-def test_every_rival_runs(optimizer, tmp_path):
+@pytest.mark.parametrize("optimizer", ["rngd", "momentum", "schedule-free"])
+def test_a_rival_runs(optimizer, tmp_path):
     row, setting = Row("fashion-mnist", "plain", optimizer, "white"), None
     rival = race_run.RIVALS[optimizer]
     setting = Setting(rival.rate, rival.momenta[0], 50, 1.0)
