@@ -918,6 +918,7 @@ COMMANDS = {
     "data": ("fashion-mnist --subset", ["", "--split", "--preprocess"]),
     "claims": ("nothing", ["", "--level"]),
     "report": ("--data nothing", ["--data", "--out", "--preprocess"]),
+    "explore": ("--static nowhere/page.html", ["--static", "--port"]),
     "show": ("nothing.json", ["", "--out", "--plot"]),
 }
 """For each command, a line that is cheap or refused, and the options to try; an empty one is its first word."""

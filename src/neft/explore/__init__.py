@@ -3,7 +3,7 @@
 Nothing here is imported before it is used, so that `neft --help` answers at once.
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _WHERE = {"serve": "._serve", "write": "._static", "Widget": "._widget"}
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        return getattr(import_module(_WHERE[name], __name__), name)
+        return getattr(_import_module(_WHERE[name], __name__), name)
     raise AttributeError(f"module 'neft.explore' has no attribute {name!r}")
 
 

@@ -20,7 +20,7 @@ from ._settings import Refused, Settings
 
 Say = Callable[[float, dict[str, Any] | None], None]
 
-TRAINED = 64
+TRAINED = 32
 _BLOCK, _BINS = 250, 31
 _ESTIMATED = ("K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1")
 _ONE_BY_ONE = 30_000_000  # random numbers a second
@@ -136,15 +136,15 @@ def trained(settings: Settings, say: Say) -> dict[str, Any]:
     key, draws = jax.random.key(settings.seed), min(settings.draws, TRAINED)
     found = {"x": short(places[:, 0]), "times": short(at), "draws": draws}
     moments: list[dict[str, Any] | None] = [None] * len(at)
-    # From the end, which is what one wants to see first; before training is what each of them began with.
-    for done, i in enumerate(range(len(at) - 1, 0, -1), start=1):
+    # Early moments take the least; before training is what each of them began with.
+    for i in range(1, len(at)):
         time = None if np.isinf(at[i]) else float(at[i])
         one = training.ensemble(net, x, y, places, draws=draws, key=key, dtype=np.float32, time=time)
         if one.good.sum() < 2:
             raise ValueError("fewer than two networks could be trained to the end: take a smaller C_W or more width.")
         moments[i] = _moment(one.test[one.good][..., 0])
         moments[0] = _moment(one.start[..., 0])
-        say(done / (len(at) - 1), found | {"moments": moments})
+        say(i / (len(at) - 1), found | {"moments": moments})
     return found | {"moments": moments}
 
 

@@ -75,5 +75,5 @@
     if (size < 1e-3 || size >= 1e5) return value.toExponential(digits - 1).replace("-", "−");
     return String(Number(value.toPrecision(digits))).replace("-", "−");
   };
-  neft.percent = part => part >= 0.1 ? `${Math.round(100 * part)} %` : `${neft.short(100 * part, 2)} %`;
+  neft.percent = part => `${part >= 0.1 ? Math.round(100 * part) : neft.short(100 * part, 2)}\u00a0%`;
 })();

@@ -405,7 +405,7 @@
       const found = this.derived.density ?? { K: this.derived.last.K, variance: null };
       neft.drawDensity(place, found, this.drawn?.outputs, "Density of an output over networks; its numbers are in the table below.");
       let text = "Dashed: the Gaussian of infinite width.";
-      if (found.variance) text = `At width ${this.derived.n} an output has variance ${neft.short(found.variance)} instead of ${neft.short(found.K)} and excess kurtosis ${neft.short(found.fourth / found.variance ** 2)}: more outputs near 0 and far out than the dashed Gaussian says.` +
+      if (found.variance) text = `At width ${this.derived.n} an output has variance ${neft.short(found.variance)} instead of ${neft.short(found.K)} and excess kurtosis ${neft.short(this.derived.kurtosis)}: more outputs near 0 and far out than the dashed Gaussian says.` +
         (Number.isFinite(found.reach) ? ` Shaded, beyond |z| = ${neft.short(found.reach)}: the correction is more than half of the Gaussian, and is not to be trusted.` : "");
       else if (this.derived.width) text += ` K + K₁/n is not positive: width ${this.derived.n} is too small for a density of order 1/width.`;
       if (this.drawn) text += ` Dots: ${this.drawn.draws} drawn networks.`;
