@@ -403,7 +403,7 @@ def test_weights_are_drawn_anew_with_the_advised_variances():
         assert float(jnp.std(layer.bias)) == pytest.approx(math.sqrt(found.C_b), rel=0.25)
     with one_sentence("model has layers of sizes", "but the advice is for"):
         found.apply(eqx.nn.MLP(300, 100, 50, 2, key=jax.random.key(3)))
-    with one_sentence("that belong to no dense layer"):
+    with one_sentence("model has 2 arrays", "that belong to no dense layer,"):
         found.apply(eqx.nn.Sequential([eqx.nn.Linear(300, 200, key=jax.random.key(0)), eqx.nn.LayerNorm(200)]))
     with one_sentence("model is", "must be an equinox.Module"):
         found.apply("a model")

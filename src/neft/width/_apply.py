@@ -95,7 +95,8 @@ def _equinox(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settin
     found = parts(model)
     dense = [tuple(part.weight.shape[::-1]) for part in found if isinstance(part, eqx.nn.Linear)]
     others = len(jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))) - len(arrays(model))
-    _check_layers(dense, others, layers)
+    norms = len(arrays([part for part in found if not isinstance(part, eqx.nn.Linear)]))
+    _check_layers(dense, norms, others, layers, chosen)
     keys, fresh = iter(jax.random.split(key, len(arrays(model)) + 1)), []
     rates: list[float] = []
     for part in found:
@@ -117,9 +118,8 @@ def _linen(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Setting
     names = [tuple(str(getattr(part, "key", part)) for part in path) for path, _ in found]
     leaves = {name: leaf for name, (_, leaf) in zip(names, found)}
     kinds = [_linen_kind(name, leaves) for name in names]
-    _check_layers(
-        [tuple(leaf.shape) for name, leaf in leaves.items() if name[-1] == "kernel"], kinds.count(None), layers
-    )
+    dense = [tuple(leaf.shape) for name, leaf in leaves.items() if name[-1] == "kernel"]
+    _check_layers(dense, kinds.count("norm"), kinds.count(None), layers, chosen)
     fresh, rates = [], []
     for one, name, kind in zip(jax.random.split(key, len(found)), names, kinds):
         leaf = leaves[name]
@@ -163,7 +163,9 @@ def _torch(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings
     normed = [layer for layer in model.modules() if isinstance(layer, norms)]
     own = {id(part) for layer in (*dense, *normed) for part in layer.parameters(recurse=False)}
     others = sum(id(part) not in own for part in model.parameters())
-    _check_layers([(layer.in_features, layer.out_features) for layer in dense], others, layers)
+    norms_own = sum(1 for layer in normed for _ in layer.parameters(recurse=False))
+    sizes = [(layer.in_features, layer.out_features) for layer in dense]
+    _check_layers(sizes, norms_own, others, layers, chosen)
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -191,12 +193,15 @@ def _groups(dense: Sequence[Any], normed: Sequence[Any], chosen: Settings) -> It
         yield {"params": gains, "lr": chosen.rate_norm, "weight_decay": 0.0}
 
 
-def _check_layers(found: Sequence[tuple[int, ...]], others: int, layers: Sequence[Weights]) -> None:
+def _check_layers(
+    found: Sequence[tuple[int, ...]], norms: int, others: int, layers: Sequence[Weights], chosen: Settings
+) -> None:
     wanted = [(layer.fan_in, layer.width) for layer in layers]
-    if others:
+    if others or (norms and not chosen.rate_norm):
+        beside, count = (" and no norm", others) if chosen.rate_norm else ("", norms + others)
         raise ValueError(
-            f"model has {others} arrays of parameters that belong to no dense layer and no norm, but the advice is for "
-            "networks of these."
+            f"model has {count} arrays of parameters that belong to no dense layer{beside}, but the advice is for "
+            "networks that have no others."
         )
     if sorted(found) != sorted(wanted):
         raise ValueError(

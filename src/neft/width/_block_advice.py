@@ -149,7 +149,8 @@ class BlockAdvice(Tried, Result):
         Args:
             model: an Equinox module, of which a new one is returned; a flax.linen module, of which new variables are;
                 or a PyTorch module, which is changed itself. Its dense layers must have the sizes of the advice;
-                beside them there may be norms, whose gains become 1 and whose biases 0.
+                beside them there may be norms, whose gains become 1 and whose biases 0; they must have neither where
+                those of the advice do not learn.
             params: the variables of a flax.linen module, that `init` gave; for others None.
             optimizer: "sgd", "momentum", "adam" or "adamw".
             key: of the weights, `jax.random.key(0)` by default.
