@@ -185,7 +185,7 @@ class _Program:
         return self._programs[index.shape]
 
     def used(self, carry: Any) -> Any:
-        """The parameters that every seed's optimizer means for predictions, in stacks."""
+        """The parameters that the optimizer of every seed means for predictions, in stacks."""
         return jax.vmap(jax.vmap(lambda carry: averaged(carry[1], carry[0])))(carry)
 
     def evaluate(self, params: Any, x: np.ndarray, y: np.ndarray) -> _Scores:
