@@ -153,7 +153,7 @@ class Race:
         return math.ceil(found[0] * 100) / 100, math.floor(found[1] * 1000) / 1000
 
     def table(self, rows: Sequence[Row], settings: Mapping[Row, Sequence[Setting]], levels: Mapping[str, Any]) -> list:
-        """Epochs and CPU seconds to each level, mean and error over the seeds, which are the outer loop."""
+        """Epochs and CPU seconds to each level, mean and error over all seeds, which are the outer loop."""
         found: dict[tuple[Row, int], list[Any]] = {(row, kind): [] for row in rows for kind in (0, 1)}
         for seed, row, kind in track(list(itertools.product(self._seeds, rows, (0, 1))), "racing"):
             record = self.run(row, settings[row][kind], seed, levels[row.data])
@@ -174,7 +174,7 @@ def ranked(record: Mapping[str, Any], level: float, kind: int) -> float:
 
 
 def entry(row: Row, kind: int, setting: Setting, level: float, runs: Sequence[tuple[float, float] | None]) -> dict:
-    """A line of the table; means are of the seeds that reached the level, whose number stands beside them."""
+    """A line of the table; means are of those seeds that reached the level, whose number stands beside them."""
     reached = np.array([run for run in runs if run is not None])
     line = {**row._asdict(), "level": ("cost", "accuracy")[kind], "at": level, "setting": setting._asdict()}
     line |= {"seeds": len(runs), "reached": len(reached)}

@@ -27,7 +27,7 @@ def test_schedule_free_optimizers_predict_with_their_own_average():
     state = opt.init(params)
     z = iterates = np.array([[1.0, 2.0]])
     for _ in range(3):
-        # Defazio et al. 2024: z is plain descent, and predictions are the mean of its iterates.
+        # Schedule-free: z is plain descent, and predictions are the mean of its iterates.
         updates, state = opt.update(jnp.array([1.0, -1.0]), state, params)
         params = optax.apply_updates(params, updates)
         z = z - 0.1 * np.array([[1.0, -1.0]])
