@@ -161,6 +161,14 @@ class Scale(NamedTuple):
 
     scale: Any
 
+    def enter(self, params: Any) -> Any:
+        """Parameters, which are in whitened coordinates already."""
+        return params
+
+    def leave(self, params: Any) -> Any:
+        """Parameters, which stay in them."""
+        return params
+
     def square(self, V: Any) -> Any:
         """|W|² of the raw weights."""
         return jnp.square(V * self.scale[None, :]).sum()
@@ -184,7 +192,7 @@ class Program:
 
         assert self._rival.make is not None
         optimizer = self._rival.make(falling if self._rival.falls else rate, momentum, self._white)
-        return Task(self.net, L2, Scale(scale) if self._white else None, optimizer)  # type: ignore[arg-type]
+        return Task(self.net, L2, Scale(scale) if self._white else None, optimizer)
 
     def start(self, params: Any, numbers: tuple[Any, Any, Any], scale: Any) -> Any:
         """Parameters and state."""

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -88,13 +88,30 @@ def perceptron(widths: Sequence[int], activation: Any, batch_norm: bool) -> Netw
     return Network(net.input_shape, [block for pair in pairs for block in pair])
 
 
+@runtime_checkable
+class Coordinates(Protocol):
+    """What a task needs of a `Whitening`."""
+
+    def enter(self, params: Any) -> Any:
+        """Parameters in whitened coordinates."""
+        ...
+
+    def leave(self, params: Any) -> Any:
+        """Parameters for raw inputs."""
+        ...
+
+    def square(self, V: Any) -> Any:
+        """|W|² of the raw weights."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
     """A network with its cost: softmax cross-entropy plus ½·L2·|W|² over all weights and no biases."""
 
     net: Network
     l2: float
-    white: Whitening | None
+    white: Coordinates | None
     optimizer: optax.GradientTransformation
 
     def __post_init__(self) -> None:
