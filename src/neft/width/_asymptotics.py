@@ -217,7 +217,8 @@ def _with_skips_of_one(of: Subject, step: Step) -> Asymptotics:
 
 def _behind_norms(of: Subject, step: Step, point: CriticalPoint) -> Asymptotics:
     # Norms fix χ_∥ below 1, so that V forgets; Θ has χ_⊥ = 1, and its fluctuations add up (docs/theory/depth).
-    parallel = float(step.slopes(point.K_star, point.C_b, point.C_W).parallel)
+    # A norm after the sum leaves 0 but for rounding, which differs from one machine to the next.
+    parallel = round(float(step.slopes(point.K_star, point.C_b, point.C_W).parallel), 12) + 0.0
     law = (
         f"At C_b = {point.C_b:.6g} K = {point.K_star:.6g} and χ_⊥ = 1 stay, with χ_∥ = {parallel:.6g}: V/K² tends to a "
         "constant, A/Θ² and B/Θ² grow like l, where they are known."
