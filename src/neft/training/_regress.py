@@ -253,7 +253,7 @@ def regress(
         timeout: seconds to wait for the scheduler.
 
     >>> from neft import MLP
-    >>> fit = regress(MLP((1, 64, 1), "relu", C_b=0.1), [[-1.0], [0.5], [1.0]], [1.0, 0.0, 1.0])
+    >>> fit = regress(MLP((1, 64, 1), "relu", C_b=0.1), [[-1.0], [0.5], [1.0]], [1.0, 0.0, 1.0], memory="16GB")
     >>> bool(abs(fit.predict([[0.5]])).max() < 1e-6)
     True
     """
