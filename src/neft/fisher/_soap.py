@@ -52,6 +52,8 @@ def soap(
     >>> opt = soap(3e-3)
     >>> updates, state = opt.update(jnp.ones((3, 2)), opt.init(jnp.ones((3, 2))), jnp.ones((3, 2)))
     """
+    if not callable(learning_rate) and not isinstance(learning_rate, jax.Array):
+        _check.real("learning_rate", learning_rate, at_least=0.0)
     return optax.chain(
         scale_by_soap(b1=b1, b2=b2, eps=eps, refresh_every=refresh_every, largest=largest),
         optax.add_decayed_weights(weight_decay),
