@@ -6,6 +6,7 @@ Training samples come first. Test samples come in groups, each of which has its 
 between groups only what the training samples bring about is kept.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -224,10 +225,12 @@ def _root(C: np.ndarray) -> np.ndarray:
 
 
 def _composite(X: Four, outputs: int) -> np.ndarray:
-    eye = np.eye(outputs)
-    deltas = ("ij,kl", "ik,jl", "il,jk")
-    total = sum(np.einsum(f"abcd,{pair}->aibjckdl", part, eye, eye) for part, pair in zip(X, deltas))
-    return np.asarray(total).reshape([samples * outputs for samples in X.shape[1:]])
+    # Only where deltas are 1: of outputs⁴ entries 3 outputs² at most.
+    total = np.zeros([size for samples in X.shape[1:] for size in (samples, outputs)])
+    for i, j in itertools.product(range(outputs), repeat=2):
+        for part, (first, second, third, fourth) in zip(X, ((i, i, j, j), (i, j, i, j), (i, j, j, i))):
+            total[:, first, :, second, :, third, :, fourth] += part
+    return total.reshape([samples * outputs for samples in X.shape[1:]])
 
 
 def draw(
