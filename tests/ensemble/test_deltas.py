@@ -61,7 +61,7 @@ def test_a_softened_kink_agrees_in_deeper_layers():
     x = np.stack([X, [0.3, 0.9, -0.4]])
     both = [
         estimate(
-            MLP((3, 6, 5, 2), act, **HYPER), x, draws=40_000, key=jax.random.key(3), only=("P", "Q"), dtype=np.float32
+            MLP((3, 6, 5, 2), act, **HYPER), x, draws=5_000, key=jax.random.key(3), only=("P", "Q"), dtype=np.float32
         )
         for act in (soft, hard)
     ]

@@ -61,7 +61,7 @@ def test_both_ways_agree_on_a_dense_chain():
 def test_a_residual_network_is_checked_at_several_widths():
     branch = (RMSNorm(), Dense(16, C_b=0.1), "relu", Dense(8, C_W=0.8))
     net = Network(3, [Dense(8, C_W=1.2), Residual(*branch, skip=0.9), "tanh", Dense(1)])
-    found = check(net, X[0], draws=4000, dtype=np.float32)
+    found = check(net, X[0], draws=1000, dtype=np.float32)
     assert found.agrees and list(found.z) == ["K", "Theta", "V", "A", "B", "D", "F"]
     assert found.simulated[-1] == (3, 40, 40, 1)
     assert (found.theory["Theta"] > 10 * found.stderr["Theta"]).all()
