@@ -49,9 +49,9 @@ from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches, moved
 from neft.training._hierarchy import Hierarchy
 from neft.training._response import TENSORS
-from neft.training._sample import trained
 from neft.training._schedule import schedule
 from neft.training._steps import descend
+from neft.training._trained import trained
 
 FILE = Path(__file__).parents[1] / "src" / "neft" / "plot" / "classifiers.json"
 CLASSES, TRAIN, TEST = (0, 3), 30, 200

@@ -34,8 +34,8 @@ from neft.training._fluctuations import draw, law
 from neft.training._function_space import draw_batches, moved
 from neft.training._loss import cross_entropy
 from neft.training._response import TENSORS
-from neft.training._sample import trained
 from neft.training._schedule import schedule
+from neft.training._trained import trained
 
 FILE = Path(__file__).parents[1] / "tests" / "training" / "classifiers.json"
 X = np.array([[1.0, 0.2], [-0.3, 1.0], [1.0, -1.2]])

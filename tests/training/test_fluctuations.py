@@ -10,13 +10,14 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training
-from neft.training import _sample, predict_from_tensors
+from neft.training import predict_from_tensors
 from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches
 from neft.training._loss import cross_entropy, square
 from neft.training._lost import warn_lost
 from neft.training._pairings import correlators
 from neft.training._schedule import schedule
+from neft.training._trained import trained
 from neft.training.results import Trajectories
 
 from .reference import composite
@@ -112,7 +113,7 @@ def test_the_square_loss_is_that_of_the_prediction():
     for part in np.array_split(np.arange(count), 8):
 
         def after(own, part=part, **options):
-            z, good = _sample.trained(own, draw(own, KEY, part, **options), Y, schedule_, square, None)
+            z, good = trained(own, draw(own, KEY, part, **options), Y, schedule_, square, None)
             assert good.all()
             return z[:, 0, N:] - theory.infinite_mean
 
@@ -133,9 +134,9 @@ def test_the_cross_entropy_needs_differences_of_logits_alone():
     plan = schedule(None, 3, 0.2, 0.5, False, 1, N)
     own, index, y = law(tensors(), 400.0, N, O), np.arange(2), np.eye(2)
     batches = np.asarray(draw_batches(KEY, index, steps=3, count=N, batch=1))
-    found = _sample.trained(own, draw(own, KEY, index), y, plan, cross_entropy, batches)
+    found = trained(own, draw(own, KEY, index), y, plan, cross_entropy, batches)
     # A loss that nobody knows to be the cross-entropy sees all logits.
-    whole = _sample.trained(own, draw(own, KEY, index), y, plan, lambda z, y: cross_entropy(z, y), batches)
+    whole = trained(own, draw(own, KEY, index), y, plan, lambda z, y: cross_entropy(z, y), batches)
     assert found[1].all() and whole[1].all()
     np.testing.assert_allclose(found[0], whole[0], atol=1e-12)
     assert np.abs(found[0][:, 0] - draw(own, KEY, index).z).max() > 0.1
