@@ -10,7 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training
-from neft.training import predict_from_tensors
+from neft.training import _sample, predict_from_tensors
 from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches
 from neft.training._loss import cross_entropy, square
