@@ -127,7 +127,10 @@ def test_a_linear_block_of_ones_own_has_all_tensors():
 def test_what_has_no_recursion_names_the_block():
     for blocks, words in (
         ([Dense(4), Residual("tanh", Dense(4), skip=Dense(4)), Dense(1)], "because its skip is Dense"),
-        ([Dense(4), Residual(RMSNorm(), "tanh", Dense(4)), Dense(1)], "because RMSNorm.* is not followed by two dense"),
+        (
+            [Dense(4), Residual(RMSNorm(), "tanh", Dense(4), "tanh", Dense(4)), Dense(1)],
+            "RMSNorm.* is not followed by one",
+        ),
         ([Dense(4), "tanh", RMSNorm(), Dense(1)], "RMSNorm after activations has no recursion"),
     ):
         found = statistics(Network(3, blocks), X)

@@ -21,12 +21,12 @@ from ._block_start import BlockStart, Kind, block_start
 from ._block_words import BROKEN, FINE, summary
 from ._critical import CriticalPoint
 from ._deeper import CHUNK, cut_off, reached, strength
+from ._known_tensors import NoRecursion
 from ._settings import Settings, block_settings
 from ._statistics import statistics
 from ._step import Step
 from ._stream import Stream, stream
 from ._subject import Subject
-from ._through_blocks import NoRecursion
 from ._trial import Tried
 
 Verdict = Literal["fine", "strained", "too deep", "not known"]

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..network import Block, Network
+from ._known_tensors import NoRecursion
 from ._statistics import statistics
-from ._through_blocks import NoRecursion, along_steps
+from ._through_blocks import along_steps
 
 WANTED = ("K", "Theta", "V", "A", "B", "K1", "Theta1")
 """The tensors that say how large corrections are."""
