@@ -92,7 +92,7 @@ def depth_flow(
     depths = _halves(depth) if scaled else np.arange(1, depth + 1)
 
     def flow(step: Sequence[Block], count: int) -> dict[str, np.ndarray]:
-        return stream(Dense(n), step, Dense(1), q, count).stages
+        return stream(Dense(n), step, (Dense(1),), q, count).stages
 
     try:
         if scaled:

@@ -172,7 +172,7 @@ def _along_blocks(record: dict[str, Any], stats: Statistics) -> np.ndarray:
         count = DEEPER // sum(block.weighs for block in step)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", AccuracyWarning)
-            found = stream(first, step, Dense(1), float(x @ x / x.size), count)
+            found = stream(first, step, (Dense(1),), float(x @ x / x.size), count)
             sizes = np.append(0.0, strength(found.stages, stream_width(step)))
     except (ValueError, NoRecursion):
         return np.empty(0)
