@@ -264,7 +264,7 @@ KINKS = json.loads((HERE / "kinks.json").read_text())
 def test_P_and_Q_of_streams_with_kinks_are_those_of_drawn_networks(name):
     entry = KINKS[name]
     x = np.array(entry["x"])
-    theory = statistics(Network.from_dict(entry["network"]), x if len(x) > 1 else x[0], only=("P", "Q"), rtol=1e-4)
+    theory = statistics(Network.from_dict(entry["network"]), x if len(x) > 1 else x[0], only=("P", "Q"), rtol=1e-3)
     for tensor, (value, error) in entry["tensors"].items():
         wanted = getattr(theory, tensor)[-1].reshape(np.shape(value))
         assert (np.abs(value - wanted) < 5 * np.array(error)).all(), tensor
