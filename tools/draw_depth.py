@@ -37,6 +37,8 @@ class Kind(NamedTuple):
     per_depth: bool
     times: int  # the narrowest is so many times as wide as deep, and LEAST at least
     draws: tuple[int, int, int]  # of each of three widths, to depth 32; fewer beyond
+    whole: bool = False  # a norm of the stream itself before every block: after the sum
+    drawn_at: tuple[int, ...] = DEPTHS
 
 
 NETWORKS = {
@@ -44,6 +46,7 @@ NETWORKS = {
     "skip 0.8": Kind(0.8, 1, False, 1 - 0.8**2, 1.0, False, 2, (8_000, 16_000, 16_000)),
     "branches of 1/√L": Kind(1.0, 1, False, 2.0, 2.0, True, 0, (20_000, 40_000, 60_000)),
     "pre-norm": Kind(1.0, 2, True, 1.0, 1.0, False, 0, (10_000, 20_000, 30_000)),
+    "post-norm": Kind(1.0, 2, False, 1.0, 1.0, False, 3, (8_000, 16_000, 16_000), whole=True, drawn_at=(16,)),
 }
 LEAST = 24  # of the widths
 
@@ -65,6 +68,9 @@ def forward(kind, depth, n, draws, rng):
     last = {"C_W": kind.C_W / share, "lambda_b": kind.rate / share, "lambda_W": kind.rate / share}
     stages, blocks = [z], []
     for _ in range(depth):
+        root = np.sqrt((z * z).mean(1, keepdims=True)) if kind.whole else None
+        if root is not None:
+            z = stages[-1] = z / root
         inner, seen = None, z
         if kind.norm:
             seen = z / np.sqrt((z * z).mean(1, keepdims=True))
@@ -73,7 +79,7 @@ def forward(kind, depth, n, draws, rng):
             inner, seen = Passed(seen, v, 1.0, 1.0, 1.0), v
         s = np.tanh(seen)
         y = spread(s, last["C_W"]) * rng.standard_normal((draws, n), np.float32)
-        blocks.append((inner, Passed(s, y, **last)))
+        blocks.append((inner, Passed(s, y, **last), root))
         z = np.float32(kind.skip) * z + y
         stages.append(z)
     return stages, blocks
@@ -97,12 +103,18 @@ def back(block, g, rng):
     return (g @ y[:, :, None] / square) * x[:, None, :] + fresh, own
 
 
+def along_sphere(z, g):
+    """The part of g that does not change the length of z."""
+    unit = z / np.sqrt((z * z).sum(1, keepdims=True))
+    return g - (g @ unit[:, :, None]) * unit[:, None, :]
+
+
 def ntk(kind, stages, blocks, rng):
     """w_iᵀHw_j of the last stage for random w of variance 1/n, (draws, PROBES, PROBES)."""
     draws, n = stages[0].shape
     g = rng.standard_normal((draws, PROBES, n), np.float32) / np.float32(math.sqrt(n))
     H = np.zeros((draws, PROBES, PROBES))
-    for z, (inner, last) in reversed(list(zip(stages, blocks))):
+    for z, (inner, last, root) in reversed(list(zip(stages, blocks))):
         down, own = back(last, g, rng)
         H += own
         down *= 1 - (last.x * last.x)[:, None, :]
@@ -110,10 +122,10 @@ def ntk(kind, stages, blocks, rng):
             down, own = back(inner, down, rng)
             H += own
         if kind.norm:
-            unit = z / np.sqrt((z * z).sum(1, keepdims=True))
-            down -= (down @ unit[:, :, None]) * unit[:, None, :]
-            down /= np.sqrt((z * z).mean(1))[:, None, None]
+            down = along_sphere(z, down) / np.sqrt((z * z).mean(1))[:, None, None]
         g = np.float32(kind.skip) * g + down
+        if root is not None:
+            g = along_sphere(z, g) / root[:, :, None]
     # The first block: one input of mean square 1, rates of 1.
     return H + 2.0 * (g @ g.transpose(0, 2, 1))
 
@@ -123,7 +135,9 @@ def lengths(kind, stages, blocks):
     share = kind.skip**2
     start = (stages[0].astype(float) ** 2).mean(1)
     R, M, variance = np.ones_like(start), start - 1, np.full_like(start, 2.0)
-    for z, (_, last) in zip(stages, blocks):
+    for z, (_, last, root) in zip(stages, blocks):
+        if root is not None:  # a length that is fixed has no spread
+            R, M, variance = np.ones_like(R), np.zeros_like(M), np.zeros_like(variance)
         y, kappa = last.y.astype(float), last.C_W * (last.x.astype(float) ** 2).mean(1)
         rho = (z.astype(float) ** 2).mean(1)
         R = share * R + kappa
@@ -184,7 +198,7 @@ def main(names):
         new = {"depths": []} | {ratio: [] for ratio in RATIOS}
         kept[name] = new | kept.get(name, {}) | kind._asdict()
         kept[name] |= {"command": f"tools/draw_depth.py {name!r}", "seed": SEED}
-        for depth in (depth for depth in DEPTHS if depth not in kept[name]["depths"]):
+        for depth in (depth for depth in kind.drawn_at if depth not in kept[name]["depths"]):
             start = time.process_time()
             values, errors = drawn(kind, depth)
             kept[name]["depths"].append(depth)

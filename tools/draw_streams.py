@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from neft import Dense, Network, Residual, RMSNorm
+from neft import Dense, LayerNorm, Network, Residual, RMSNorm
 from neft.gaussian import pair
 from neft.network import Nonlinearity
 
@@ -42,9 +42,9 @@ FEWER = ((8, 40_000), (16, 30_000), (40, 15_000))
 NORMED = ((16, 80_000), (28, 60_000), (64, 30_000))
 
 
-def single(n, act, skip):
+def single(n, act, skip, *norm):
     """One matrix."""
-    return Residual(act, Dense(n, **HYPER[2]), skip=skip)
+    return Residual(*norm, act, Dense(n, **HYPER[2]), skip=skip)
 
 
 def double(n, act, skip, *norm, inner=1.5):
@@ -147,6 +147,31 @@ NETWORKS = {
         1,
         True,
         FEWER,
+    ),
+    "one input, one matrix behind an RMS norm, gelu": (
+        lambda n: [
+            Dense(n, **HYPER[0]),
+            *(single(n, "gelu", skip, RMSNorm(epsilon=0.1)) for skip in (0.8, 1.0, 0.8)),
+            RMSNorm(epsilon=0.3),
+            "gelu",
+            Dense(2, **HYPER[3]),
+        ],
+        1,
+        False,
+        NORMED,
+    ),
+    "one input, one matrix behind a layer norm, gelu": (
+        lambda n: [
+            Dense(n, **HYPER[0]),
+            *(single(n, "gelu", skip, LayerNorm(epsilon=0.2)) for skip in (1.0, 0.8)),
+            single(n, "gelu", 0.8),
+            LayerNorm(epsilon=0.3),
+            "gelu",
+            Dense(2, **HYPER[3]),
+        ],
+        1,
+        False,
+        NORMED,
     ),
     "one input, post-norm RMS, gelu": (
         lambda n: [

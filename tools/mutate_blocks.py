@@ -18,6 +18,7 @@ import numpy as np
 
 from neft import Dense, LayerNorm, Network, Residual, RMSNorm
 from neft.width import (
+    _behind_norm,
     _functionals,
     _halves,
     _many_blocks,
@@ -40,6 +41,7 @@ PLACES = {
     _norms: ("normed", "_trained", "together"),
     _two_matrices: ("next_block", "_next_order"),
     _one_matrix: ("next_stream", "through_two_matrices"),
+    _behind_norm: ("of_stream", "sums", "means", "_curved", "_times_z"),
     _functionals: ("parts", "slope"),
 }
 SEVERAL = {
@@ -52,9 +54,9 @@ CARRIES = ("np.einsum", *(f"self.{name}" for name in ("along", "across", "moved"
 SKIPPED = ("lost", "seen", "later", "power", "rho")  # what is estimated, or has its own tests
 
 
-def single(act, skip):
+def single(act, skip, *norm):
     """One matrix."""
-    return Residual(act, Dense(8, **HYPER[2]), skip=skip)
+    return Residual(*norm, act, Dense(8, **HYPER[2]), skip=skip)
 
 
 def double(act, skip, *norm):
@@ -70,6 +72,13 @@ def networks():
     blocks = {
         "one and two": [single("gelu", -0.9), double("gelu", 0.8), double("gelu", 0.7), single("gelu", 0.9), "gelu"],
         "one, relu": [single("relu", 0.9), single("relu", 1.0), "relu"],
+        "one behind norms": [
+            single("gelu", 0.8, RMSNorm(epsilon=0.2)),
+            single("gelu", -0.9, LayerNorm(epsilon=0.3)),
+            single("gelu", 0.9, RMSNorm(epsilon=0.1)),
+            LayerNorm(epsilon=0.4),
+            "gelu",
+        ],
         "norms": [double("gelu", 0.8, norm), double("gelu", 0.9, norm), LayerNorm(epsilon=0.3), *after],
         "norms and activations": [double("gelu", 0.8), LayerNorm(epsilon=0.2), RMSNorm(epsilon=0.5), "gelu"],
         "a gain": [double("gelu", 0.8), LayerNorm(epsilon=0.4, lambda_gain=0.7, lambda_bias=0.3)],

@@ -200,7 +200,11 @@ OTHERS = {
         (convergence, stopping),
         ("The loss at θ<sub>0</sub> is", "∇S<sub>T</sub>·∇S<sub>E</sub> turns negative"),
     ),
-    "one matrix": (ONE_MATRIX, (glance, flow, convergence), ("relu has a kink", "V does not exist for relu")),
+    "one matrix": (
+        ONE_MATRIX,
+        (glance, flow, convergence),
+        ("relu has a kink", "are not known for relu: it has no rec"),
+    ),
     "two matrices": (TWO_MATRICES, (glance, flow), ("the variance of an output differs by", "leaves out their sim")),
     "jump": (JUMP, (glance, flow, forecast, convergence, stopping), ("sign jumps, so it has no grad",)),
 }

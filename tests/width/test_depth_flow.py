@@ -28,7 +28,7 @@ def test_a_plain_relu_network_grows_by_five_a_layer():
     [
         (lambda: depth_flow(("relu", Dense(8)), 8, scaled=True), "has no branch beside a skip"),
         (lambda: depth_flow(Residual("relu", Dense(8)), 2, scaled=True), "depth is 2, but must be at least 4"),
-        (lambda: depth_flow(Residual(RMSNorm(), "relu", Dense(8)), 8), "whose tensors are not known"),
+        (lambda: depth_flow(Residual(RMSNorm(lambda_gain=1.0), "relu", Dense(8)), 8), "whose tensors are not known"),
         (lambda: depth_flow((Dense(3), "tanh")), "must begin and end at preactivations"),
         (lambda: neft.plot.depth({}), "flows is empty"),
     ],
@@ -181,7 +181,10 @@ def _block(kept, depth):
     share = depth if kept["per_depth"] else 1
     last = Dense(8, C_W=kept["C_W"] / share, lambda_b=kept["rate"] / share, lambda_W=kept["rate"] / share)
     branch = [RMSNorm(epsilon=0.0)] * kept["norm"] + [Dense(8)] * (kept["matrices"] == 2) + ["tanh", last]
-    return Residual(*branch, skip=kept["skip"]) if kept["skip"] else tuple(branch)
+    if not kept["skip"]:
+        return tuple(branch)
+    block = Residual(*branch, skip=kept["skip"])
+    return (RMSNorm(epsilon=0.0), block) if kept.get("whole") else block
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from neft import MLP, Dense, Network, Residual, RMSNorm
+from neft import MLP, Dense, LayerNorm, Network, Residual, RMSNorm
 from neft.gaussian import AccuracyWarning
 from neft.width import AbsentTensor, _functionals, _through_blocks, statistics
 from neft.width._functionals import squares
@@ -184,10 +184,93 @@ def test_small_branches_have_the_ratios_that_another_program_found(act, wanted):
 
 @pytest.mark.slow
 def test_what_streams_do_not_know_is_named():
-    with pytest.raises(AbsentTensor, match="RMSNorm in a stream of one-matrix branches"):
-        _ = statistics(Network(3, [Dense(8), one("tanh"), RMSNorm(), Dense(2)]), X).V
-    with pytest.raises(AbsentTensor, match="kinks in a stream with Residual"):
-        _ = statistics(Network(3, [Dense(8), one("relu"), Dense(2)]), X).P
+    def named(words, *blocks):
+        with pytest.raises(AbsentTensor, match=words):
+            _ = statistics(Network(3, [Dense(8), *blocks, Dense(2)]), X).V
+
+    two = Residual(RMSNorm(), Dense(8), "tanh", Dense(8))
+    named(
+        r"^V is not known for tanh: RMSNorm\(.*\) in a stream .* because Residual.* follows it",
+        one("tanh"),
+        RMSNorm(),
+        one("tanh"),
+    )
+    named("the norm of Residual.* in a stream of one-matrix branches", one("tanh"), two)
+    named("the norm of its one matrix is trained", Residual(RMSNorm(lambda_gain=1.0), "tanh", Dense(8)))
+    named("it is trained and an activation follows", one("tanh"), LayerNorm(lambda_bias=1.0), "tanh")
+    relu = statistics(Network(3, [Dense(8), one("relu"), Dense(2)]), X)
+    with pytest.raises(AbsentTensor, match=r"^R does not exist for relu: derivative 1 of the activation jumps at 0"):
+        _ = relu.R
+
+
+def behind(norm, act, skip=0.8, hyper=HYPER[2]):
+    return Residual(norm, act, Dense(8, **hyper), skip=skip)
+
+
+def same(found, wanted, rtol=1e-12):
+    for name in ("K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1"):
+        np.testing.assert_allclose(getattr(found, name)[-1], getattr(wanted, name)[-1], rtol=rtol, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", [RMSNorm(epsilon=0.3), LayerNorm(epsilon=0.3)])
+def test_a_norm_before_one_matrix_is_that_of_plain_layers_and_of_two_linear_matrices(norm):
+    first, second, last = (Dense(n, **hyper) for n, hyper in zip((8, 8, 2), HYPER[1:]))
+    plain = statistics(Network(3, [first, "gelu", second, norm, "gelu", last]), X)
+    # Two programs: without a stream norms have recursions of their own.
+    same(statistics(Network(3, [first, Residual("gelu", second, skip=0.0), norm, "gelu", last]), X), plain)
+    same(
+        statistics(Network(3, [first, one("gelu", skip=0.0, hyper=HYPER[2]), behind(norm, "gelu", 0.0, HYPER[3])]), X),
+        plain,
+    )
+    wide = Dense(10**9, C_b=0.0, C_W=1.0, lambda_b=0.0, lambda_W=0.0)
+    double = Residual(norm, wide, "linear", Dense(8, **HYPER[2]), skip=0.8)
+    single = statistics(Network(3, [first, *[behind(norm, "linear")] * 3, norm, last]), X)
+    same(single, statistics(Network(3, [first, *[double] * 3, norm, last]), X), rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_one_matrix_behind_a_vector_of_fixed_length_has_the_moments_of_a_sphere():
+    # After a first layer ẑ is uniform on a sphere, where moments are rational: of σ = z², E ẑ⁴ = 3n/(n + 2),
+    # E ẑ⁸ = 105n³/(n+2)(n+4)(n+6) and E ẑ₁⁴ẑ₂⁴ = 9n³/(n+2)(n+4)(n+6).
+    C = 0.7
+    net = Network(3, [Dense(8), Residual(RMSNorm(epsilon=0.0), "quadratic", Dense(8, C_W=C), skip=1.0)])
+    found = statistics(net, X)
+    n = 1e6
+    cube = n**3 / ((n + 2) * (n + 4) * (n + 6))
+    kappa = n * C**2 * ((105 + 9 * (n - 1)) * cube / n - (3 * n / (n + 2)) ** 2)  # n times the variance of K'
+    # With a skip V has n times twice the covariance of z² and κ besides, which is 0: |z|² is no part of ẑ.
+    assert found.V[-1] == pytest.approx(kappa, rel=1e-4)
+    assert found.K1[-1] == pytest.approx(n * C * (3 * n / (n + 2) - 3), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["relu", "hard_tanh", "elu"])
+def test_deltas_in_hermite_terms_are_those_of_pinned_neurons(act):
+    # One input has its functionals in Hermite terms, several have sources and average what is pinned to a kink.
+    net = Network(3, [Dense(8, **HYPER[0]), *[one(act)] * 2, act, Dense(2, **HYPER[3])])
+    found, wanted = statistics(net, X), statistics(net, X[None])
+    for name, value in wanted.tensors.items():
+        if value is not None:
+            np.testing.assert_allclose(getattr(found, name), value.ravel(), rtol=1e-9, atol=1e-12, err_msg=name)
+    assert abs(found.Q[-1]) > 0.1 and (abs(found.P[-1]) > 0.1) == (act != "relu")
+
+
+KINKS = json.loads((HERE / "kinks.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINKS)
+def test_P_and_Q_of_streams_with_kinks_are_those_of_drawn_networks(name):
+    entry = KINKS[name]
+    x = np.array(entry["x"])
+    theory = statistics(Network.from_dict(entry["network"]), x if len(x) > 1 else x[0], only=("P", "Q"), rtol=1e-3)
+    for tensor, (value, error) in entry["tensors"].items():
+        wanted = getattr(theory, tensor)[-1].reshape(np.shape(value))
+        assert (np.abs(value - wanted) < 5 * np.array(error)).all(), tensor
+        assert (np.abs(wanted) / error).max() > 10, tensor
+        # Without what autodiff does not see it would be far away.
+        assert (np.abs(entry["of the deltas"][tensor]) / np.array(error)).max() > 10, tensor
 
 
 @pytest.mark.slow

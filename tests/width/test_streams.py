@@ -19,6 +19,7 @@ HYPER = [
     for values in ((0.1, 1.2, 0.4, 0.8), (0.2, 1.3, 0.3, 0.7), (0.1, 0.9, 0.5, 0.6), (0.1, 1.1, 0.2, 0.9))
 ]
 RELU = "two inputs, two matrices, relu"
+LAYER = "one input, one matrix behind a layer norm, gelu"
 FIRST, LAST = Dense(8, **HYPER[0]), Dense(2, **HYPER[3])
 
 
@@ -63,8 +64,10 @@ def test_every_tensor_is_seen_in_each_of_them(name):
     sizes: dict[str, float] = {}
     for (tensor, _), (_, size) in distances(name).items():
         sizes[tensor] = max(sizes.get(tensor, 0.0), size)
-    # relu of one input has K₁ = 0, and of two next to nothing beside it.
-    assert min(size for tensor, size in sizes.items() if (name, tensor) != (RELU, "K1")) > 10, sizes
+    # relu of one input has K₁ = 0, and of two next to nothing beside it. Behind layer norms Θ₁ happens to be small: it
+    # would be further away by 27 errors without what the past of a neuron along z adds to it.
+    small = ((RELU, "K1"), (LAYER, "Theta1"))
+    assert min(size for tensor, size in sizes.items() if (name, tensor) not in small) > 10, sizes
 
 
 @pytest.mark.slow
@@ -169,8 +172,10 @@ def test_what_several_inputs_do_not_know_is_named():
         _ = statistics(Network(3, [FIRST, double("relu", 0.8), RMSNorm(), LAST]), X).V
     with pytest.raises(AbsentTensor, match="a stream of relu at the start of branches has no recursion for linear"):
         _ = statistics(Network(3, [FIRST, single("relu", 0.8), "linear", LAST]), X).V
-    with pytest.raises(AbsentTensor, match="kinks in a stream"):
-        _ = statistics(Network(3, [FIRST, *[single("relu", 0.8)] * 2, LAST]), X, only=("K1",)).K1
+    with pytest.raises(
+        AbsentTensor, match=r"^Theta1 is not known for relu: .* Theta1 has no recursion through kinks in"
+    ):
+        _ = statistics(Network(3, [FIRST, *[single("relu", 0.8)] * 2, LAST]), X, only=("Theta1",)).Theta1
     many = np.random.default_rng(0).normal(size=(20, 3))
     with one_sentence("20 different inputs", "66 pairs of residual blocks", "hours"):
         statistics(Network(3, [FIRST, *[single("relu", 0.8)] * 12, LAST]), many)

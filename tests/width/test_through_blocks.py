@@ -127,7 +127,10 @@ def test_a_linear_block_of_ones_own_has_all_tensors():
 def test_what_has_no_recursion_names_the_block():
     for blocks, words in (
         ([Dense(4), Residual("tanh", Dense(4), skip=Dense(4)), Dense(1)], "because its skip is Dense"),
-        ([Dense(4), Residual(RMSNorm(), "tanh", Dense(4)), Dense(1)], "because RMSNorm.* is not followed by two dense"),
+        (
+            [Dense(4), Residual(RMSNorm(), "tanh", Dense(4), "tanh", Dense(4)), Dense(1)],
+            "RMSNorm.* is not followed by one",
+        ),
         ([Dense(4), "tanh", RMSNorm(), Dense(1)], "RMSNorm after activations has no recursion"),
     ):
         found = statistics(Network(3, blocks), X)
@@ -137,15 +140,23 @@ def test_what_has_no_recursion_names_the_block():
             interpret(found)
 
 
+def one_matrix(act, skip, factor=1):
+    """A stream of width 8 with two blocks of one matrix, and a readout."""
+    blocks = [Residual(act, Dense(8 * factor, **HYPER[2]), skip=skip), Residual(act, Dense(8 * factor, **HYPER[2]))]
+    return Network(3, [Dense(8 * factor, **HYPER[0]), *blocks, act, Dense(2, **HYPER[3])])
+
+
 @pytest.mark.slow
-def test_streams_agree_with_drawn_networks():
+@pytest.mark.parametrize(("stream", "act"), [(stream, "relu"), (one_matrix, "gelu")])
+def test_streams_agree_with_drawn_networks(stream, act):
+    # Drawn anew at every run, beside what tools/draw_streams.py and others drew once.
     factors = (1, 2, 4)
     drawn = [
-        _general.general(stream("relu", 0.8, f), X[None], 24_000 // f, jax.random.key(f), np.dtype(np.float32))
+        _general.general(stream(act, 0.8, f), X[None], 24_000 // f, jax.random.key(f), np.dtype(np.float32))
         for f in factors
     ]
     weights = np.linalg.inv(np.vander(1 / np.array(factors, float), increasing=True))[0]
-    theory = statistics(stream("relu", 0.8), X)
+    theory = statistics(stream(act, 0.8), X)
     sharp = []
     for name in ("K", "Theta", "V", "A", "B", "D", "F"):
         value = sum(w * one[name][0].reshape(4) for w, one in zip(weights, drawn))

@@ -67,9 +67,17 @@ class Network:
 
     def sized(self, x: Any, y: Any) -> "Network":
         """The options with the numbers of inputs and outputs of data (N, n_0) and (N, n_L), where they say nothing."""
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        if self.file is not None:
+            net = self.build()
+            if len(net.input_shape) == 1 and (net.inputs, net.widths[-1]) != (x.shape[1], outputs):
+                raise ValueError(
+                    f"--network is {self.file}, which has {net.inputs} inputs and {net.widths[-1]} outputs, but the "
+                    f"data have {x.shape[1]} and {outputs}: `neft network --inputs {x.shape[1]} --outputs {outputs}` "
+                    "writes one that fits."
+                )
         if self.widths is not None or self.file is not None:
             return self
-        outputs = 1 if y.ndim == 1 else y.shape[1]
         return dataclasses.replace(self, inputs=self.inputs or x.shape[1], outputs=self.outputs or outputs)
 
     def build(self) -> "Specification":

@@ -92,11 +92,15 @@ class TwoMatrices(NamedTuple):
 
 
 class OneMatrix(NamedTuple):
-    """What a block skip · z + last(σ(z)) is made of: its skip, σ, and the linear block."""
+    """What a block skip · z + last(σ(norm(z))) is made of: its skip, σ, and the linear block.
+
+    The norm is None where there is none.
+    """
 
     skip: Any
     activation: Activation
     last: Linear
+    norm: Division | None = None
 
 
 class Step(NamedTuple):

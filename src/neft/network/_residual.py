@@ -101,7 +101,7 @@ class Residual(Block):
         return added(along, found)
 
     def tensors(self) -> OneMatrix | TwoMatrices | Chain | None:
-        """The skip and one matrix, or two of them after a norm if there is one, or any number of them."""
+        """The skip and one matrix or two of them, after a norm if there is one, or any number of them."""
         norm, branch = None, self.branch
         if isinstance(self.skip, Block):
             return None
@@ -111,11 +111,9 @@ class Residual(Block):
             first, between, last = branch
             if isinstance(first, Dense) and isinstance(between, Nonlinearity) and isinstance(last, Dense):
                 return TwoMatrices(self.skip, Dense.tensors(first), Dense.tensors(last), first.width, norm)
-        if norm is not None:
-            return None
         if len(branch) == 2 and isinstance(branch[0], Nonlinearity) and isinstance(branch[1], Dense):
-            return OneMatrix(self.skip, branch[0].activation, Dense.tensors(branch[1]))
-        return self.chain()
+            return OneMatrix(self.skip, branch[0].activation, Dense.tensors(branch[1]), norm)
+        return None if norm is not None else self.chain()
 
     def chain(self) -> Chain | None:
         """The skip and the steps of the branch, where it holds dense blocks and activations only."""

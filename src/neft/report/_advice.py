@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from .._percent import percent
 from ..width.results import Advice, BlockAdvice, Parameterization, Settings, Trial
 from ._rows import SHOWN, spread, which
 from ._tables import Table, tables
@@ -151,7 +152,7 @@ def _parameterization(found: Parameterization) -> tuple[Table, ...]:
 
 
 def _percent(part: float) -> str:
-    return f"{100 * part:.3g} %"
+    return percent(part) if part < 1e-4 else f"{100 * part:.3g} %"
 
 
 def _or_none(value: float | None, otherwise: str, words: Callable[[float], str] = "{:.0f}".format) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._percent import percent
 from ._first import advised, first_screen, outputs, sizes, verdict
 from ._html import answers, folded, table
 from ._page import Context
@@ -81,10 +82,10 @@ def _finite(of: Subject) -> str:
     ntk = ""
     if stats.tensors.get("A") is not None:
         part = np.sqrt((stats.A[-1] + 2 * stats.B[-1]) / n) / stats.Theta[-1]
-        ntk = f", and its NTK by {100 * part:.2g} %"
+        ntk = f", and its NTK by {percent(float(part))}"
     spread = np.sqrt(max(stats.V[-1], 0.0) / n) / stats.K[-1]
     return (
-        f"From one random draw of the weights to the next the variance of an output differs by {100 * spread:.2g} %"
+        f"From one random draw of the weights to the next the variance of an output differs by {percent(float(spread))}"
         f"{ntk} (standard deviations). {of.meaning.summary}"
     )
 

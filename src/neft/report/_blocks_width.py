@@ -170,7 +170,8 @@ def _finite_width(context: Context) -> str:
         said.append(str(error))
     exist = [name for name, value in theory.tensors.items() if value is not None and name not in ("K", "Theta")]
     if len(exist) + 2 < len(theory.tensors):
-        said.append(f"The other tensors do not exist for {theory.activation}: {theory.reason}.")
+        lacking = {"does not exist": "do not exist"}.get(theory.lacking, "are not known")
+        said.append(f"The other tensors {lacking} for {theory.activation}: {theory.reason}.")
     pictures = {
         name: figure(
             plot.through_blocks(*_of_tensor(theory, found, name), label=name),

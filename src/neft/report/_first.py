@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from .. import plot, width
+from .._percent import percent
 from ..width.results import Density
 from ._drawn import Drawn, affordable, drawn
 from ._figure import figure
@@ -47,10 +48,10 @@ def sizes(of: Subject) -> tuple[tuple[str, str], ...]:
     meaning = of.meaning
     found = [
         (f"{3 * float(meaning.coupling[-1]):.2g}", "excess kurtosis of an output: a Gaussian has 0, heavy tails more"),
-        (f"{100 * float(meaning.spread_kernel[-1]):.2g} %", "spread of an output's variance from draw to draw"),
+        (percent(float(meaning.spread_kernel[-1])), "spread of an output's variance from draw to draw"),
     ]
     if meaning.spread_ntk is not None:
-        found.append((f"{100 * float(meaning.spread_ntk[-1]):.2g} %", "spread of the NTK, how fast an output learns"))
+        found.append((percent(float(meaning.spread_ntk[-1])), "spread of the NTK, how fast an output learns"))
     return tuple(found)
 
 

@@ -53,13 +53,13 @@ def _statistics(stats: Statistics) -> tuple[Table, ...]:
             title=f"Statistics of {' - '.join(map(str, stats.widths))}, {stats.activation}",
             columns=("tensor", *(f"layer {l + 1}" for l in layers), "what it is"),
             rows=tuple(rows),
-            notes=(note, *_absent(stats.reason)),
+            notes=(note, *_absent(stats)),
         ),
     )
 
 
-def _absent(reason: str | None) -> tuple[str, ...]:
-    return (f"– does not exist: {reason}.",) if reason else ()
+def _absent(stats: Statistics | Interpretation) -> tuple[str, ...]:
+    return (f"– {stats.lacking}: {stats.reason}.",) if stats.reason else ()
 
 
 def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
@@ -67,7 +67,7 @@ def _of_several_inputs(stats: Statistics) -> tuple[Table, ...]:
     pairs = {name: value for name, value in known.items() if value.ndim == 3}
     fours = {name: value for name, value in known.items() if value.ndim == 5}
     widths = " - ".join(map(str, stats.widths))
-    notes = list(_absent(stats.reason))
+    notes = list(_absent(stats))
     shown = []
     if pairs:
         depth, N = next(iter(pairs.values())).shape[:2]
@@ -243,7 +243,7 @@ def _interpretation(found: Interpretation) -> tuple[Table, ...]:
         title=f"Relative size of each correction, {' - '.join(map(str, found.widths))}, {found.activation}",
         columns=("correction", *(f"layer {l + 1}" for l in layers), "what it is"),
         rows=tuple(rows),
-        notes=(*_absent(found.reason), found.summary),
+        notes=(*_absent(found), found.summary),
     )
     return sizes, *_density(found.density)
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 
 from .. import _check
 from .._activation import Activation
+from .._percent import percent
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
@@ -364,11 +365,7 @@ def _summary(
         memory = f", while the difference of two inputs changes e-fold every {found['xi']:.2g} layers"
     second = (
         f"Depth {depth} at width {width} is {verdict}: from network to network the output's variance spreads by "
-        f"{_percent(found['spread_output'])} and its NTK by {_percent(found['spread_ntk'])}, the largest relative "
+        f"{percent(found['spread_output'])} and its NTK by {percent(found['spread_ntk'])}, the largest relative "
         f"correction is {found['strength']:.2g} and {end}{memory}."
     )
     return f"{first} {second}"
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"

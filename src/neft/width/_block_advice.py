@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from .. import _check
 from .._accuracy import AccuracyWarning
 from .._result import Made, Result, result
-from ..network import Block, Dense, Network
+from ..network import Block, Dense, Division, Network, Residual
 from ..network.engine import Variances, branched, in_words, stream_width, weights_alone, weights_of, with_branches
 from ._apply import applied
 from ._block_program import block_program
@@ -21,12 +21,12 @@ from ._block_start import BlockStart, Kind, block_start
 from ._block_words import BROKEN, FINE, summary
 from ._critical import CriticalPoint
 from ._deeper import CHUNK, cut_off, reached, strength
+from ._known_tensors import NoRecursion
 from ._settings import Settings, block_settings
 from ._statistics import statistics
 from ._step import Step
 from ._stream import Stream, stream
 from ._subject import Subject
-from ._through_blocks import NoRecursion
 from ._trial import Tried
 
 Verdict = Literal["fine", "strained", "too deep", "not known"]
@@ -208,7 +208,7 @@ def advise_block(
     at = step.slopes(K[:-1], chosen.C_b, chosen.C_W)
     difference = float(np.prod(at.perpendicular * K[:-1] / K[1:]))
     inside = net.blocks[1 : 1 + len(step.blocks)]
-    numbers, unknown = _finite(net.blocks[0], inside, net.blocks[-1], q, count, width)
+    numbers, unknown = _finite(net.blocks[0], inside, (*closing, net.blocks[-1]), q, count, width)
     name, which = in_words(inside), Variances(inside, dense).which
     verdict = _verdict(numbers["strength"], difference)
     size, shares = numbers["strength"], _shares(net, x, count)
@@ -239,7 +239,10 @@ def advise_block(
         **numbers,
         width_needed=None if size is None else math.floor(width * size / FINE * (1 + 2e-9)) + 1,
         verdict=verdict,
-        summary=summary(name, which, chosen, count, width, first, verdict, difference, numbers, unknown, rates),
+        summary=summary(
+            *(name, which, chosen, count, width, first, verdict, difference, numbers, unknown, rates),
+            readout=_behind(inside, closing),
+        ),
         made=Made.by(
             "neft.width.advise",
             specification=of.record
@@ -250,6 +253,14 @@ def advise_block(
     # Users' own functions are in no record.
     vars(found)["_tried"] = net
     return found
+
+
+def _behind(step: Sequence[Block], closing: Sequence[Block]) -> str:
+    """What is said of norms before the last dense block: which there are, or that there is none where branches have."""
+    if closing:
+        return f", behind {in_words(closing)},"
+    inside = [one for block in step if isinstance(block, Residual) for one in block.branch]
+    return ", with no norm before it," if any(isinstance(one.tensors(), Division) for one in inside) else ""
 
 
 def _network(
@@ -297,14 +308,14 @@ def _along(step: Step, chosen: BlockStart, K: float, count: int) -> np.ndarray:
 
 
 def _finite(
-    first: Block, step: Sequence[Block], last: Block, q: float, count: int, n: int
+    first: Block, step: Sequence[Block], readout: Sequence[Block], q: float, count: int, n: int
 ) -> tuple[dict[str, Any], str]:
     """The relative sizes of what fluctuates, and why they are not known where they are not."""
     try:
-        found = stream(first, step, last, q, count)
-        if all(act.named for act in Network(1, [first, *step, last]).activations):
+        found = stream(first, step, readout, q, count)
+        if all(act.named for act in Network(1, [first, *step, *readout]).activations):
             # More blocks than there are show where it goes, and cost nothing up to this.
-            found = _quietly(first, step, last, q, max(count, CHUNK))
+            found = _quietly(first, step, readout, q, max(count, CHUNK))
     except NoRecursion as reason:
         nothing = ("spread_output", "spread_ntk", "strength", "cutoff", "comfortable", "branch_scale")
         return dict.fromkeys(nothing) | {"curve_strength": np.empty(0)}, str(reason)
@@ -324,7 +335,7 @@ def _finite(
         "strength": float(sizes[at]),
         "cutoff": cutoff,
         "comfortable": None if comfortable is None else max(2, math.ceil(comfortable) - 1),
-        "branch_scale": _branch_scale(first, step, last, q, count, n) if reached(sizes[at], FINE) else None,
+        "branch_scale": _branch_scale(first, step, readout, q, count, n) if reached(sizes[at], FINE) else None,
         "curve_strength": sizes,
     }, ""
 
@@ -342,14 +353,16 @@ def _depth(sizes: np.ndarray, limit: float) -> float | None:
     return None if blocks is None or blocks > _SEEN * len(sizes) else blocks + 2
 
 
-def _branch_scale(first: Block, step: Sequence[Block], last: Block, q: float, count: int, n: int) -> float | None:
+def _branch_scale(
+    first: Block, step: Sequence[Block], readout: Sequence[Block], q: float, count: int, n: int
+) -> float | None:
     """The factor for the output of branches beside skips of 1 at which the strength is that of a fine network."""
     if not branched(step):
         return None
 
     def excess(log_share: float) -> float:
         blocks = with_branches(step, math.exp(log_share), skip=1.0)
-        outputs = _quietly(first, blocks, last, q, count).outputs
+        outputs = _quietly(first, blocks, readout, q, count).outputs
         size = float(strength({name: value[-1:] for name, value in outputs.items()}, n)[0])
         return math.log(size / FINE) if math.isfinite(size) else 1.0
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .._percent import percent
 from ._block_start import BlockStart
 
 FINE, BROKEN = 0.1, 1.0
@@ -22,12 +23,14 @@ def summary(
     numbers: dict[str, Any],
     unknown: str,
     rates: Sequence[float],
+    readout: str,
 ) -> str:
     """Three sentences: what to do, what to expect at infinite width, what at this one."""
     draw = (
         f"Draw the biases of {which}, in each of the {count} blocks {name}, from Gaussians of variance "
         f"{chosen.C_b:.6g} and the weights from Gaussians of variance {chosen.C_W:.6g}/fan-in ({chosen.why}), those of "
-        f"the first dense block from Gaussians of variance {first:.6g}/fan-in and those of the last of 1/fan-in"
+        f"the first dense block from Gaussians of variance {first:.6g}/fan-in and those of the last{readout} of "
+        "1/fan-in"
     )
     draw += (
         f", and train all of them at one rate, {rates[0]:.2g} with gradient descent or {rates[1]:.2g} with Adam."
@@ -46,8 +49,8 @@ def summary(
         )
     finite = (
         f"Depth {count + 2} at width {width} is {verdict}: at the rates of the blocks as given the output's variance "
-        f"spreads by {100 * numbers['spread_output']:.2g} % from network to network and its NTK by "
-        f"{100 * numbers['spread_ntk']:.2g} %, the largest relative correction is {numbers['strength']:.2g} and "
+        f"spreads by {percent(numbers['spread_output'])} from network to network and its NTK by "
+        f"{percent(numbers['spread_ntk'])}, the largest relative correction is {numbers['strength']:.2g} and "
         f"{_end(numbers['cutoff'], count + 2)}{_help(numbers['branch_scale'], count)}."
     )
     return f"{draw} {infinite} {finite}"

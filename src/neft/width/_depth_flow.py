@@ -13,8 +13,8 @@ from .._public import public
 from .._result import Made, Result, result
 from ..network import Block, Dense, Network
 from ..network.engine import branched, in_words, repeated, stream_width, with_branches
+from ._known_tensors import NoRecursion
 from ._stream import stream
-from ._through_blocks import NoRecursion
 
 UNITS = {"V": ("K", 2), "A": ("Theta", 2), "B": ("Theta", 2), "K1": ("K", 1), "Theta1": ("Theta", 1)}
 """What a ratio is over: a tensor of infinite width and its power."""
@@ -92,7 +92,7 @@ def depth_flow(
     depths = _halves(depth) if scaled else np.arange(1, depth + 1)
 
     def flow(step: Sequence[Block], count: int) -> dict[str, np.ndarray]:
-        return stream(Dense(n), step, Dense(1), q, count).stages
+        return stream(Dense(n), step, (Dense(1),), q, count).stages
 
     try:
         if scaled:

@@ -19,10 +19,10 @@ from ..network import Dense, Network
 from ..network.engine import repeated, stream_width
 from ._deeper import chunks, cut_off, has_ntk, reached, strength
 from ._edgeworth import Density, density, one_input
+from ._known_tensors import NoRecursion
 from ._one_input import Tensors
-from ._statistics import NAMES, Statistics
+from ._statistics import NAMES, Statistics, lacking
 from ._stream import stream
-from ._through_blocks import NoRecursion
 
 Source = Literal["the network's own layers", "layers flowed deeper", "a power law", "not reached"]
 
@@ -71,6 +71,11 @@ class Interpretation(Result):
     summary: str
     reason: str | None = None
     made: Made
+
+    @property
+    def lacking(self) -> str:
+        """What is to be said of a size that is None: that the tensor does not exist, or that it is not known."""
+        return lacking(self.reason)
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +172,7 @@ def _along_blocks(record: dict[str, Any], stats: Statistics) -> np.ndarray:
         count = DEEPER // sum(block.weighs for block in step)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", AccuracyWarning)
-            found = stream(first, step, Dense(1), float(x @ x / x.size), count)
+            found = stream(first, step, (Dense(1),), float(x @ x / x.size), count)
             sizes = np.append(0.0, strength(found.stages, stream_width(step)))
     except (ValueError, NoRecursion):
         return np.empty(0)

@@ -1,6 +1,6 @@
 """A residual block of one matrix to order 1/width, for one input (docs/theory/residual, eqs. 12-30).
 
-    z' = γz + b + Wσ(z)
+    z' = γz + b + Wσ(z), or σ of a norm of z
 
 Tensors are n times their correlators, n the width of the stream. γ = 0 is a plain layer after a stream.
 """
@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..network import Linear
+from ..network import Division, Linear
+from ._behind_norm import means, of_stream, sums
 from ._functionals import Functionals, Squares, parts, remainder, slope
 from ._moments import Averages
+from ._norms import LACKS
 from ._one_input import Scalar, Tensors
 
 
@@ -25,9 +27,23 @@ class Through(NamedTuple):
 
 
 def next_stream(
-    layer: Tensors, y: Functionals, skip: Scalar, linear: Linear, mean: Averages, of: Squares, K: Scalar, Theta: Scalar
+    layer: Tensors,
+    y: Functionals,
+    skip: Scalar,
+    linear: Linear,
+    mean: Averages,
+    of: Squares,
+    K: Scalar,
+    Theta: Scalar,
+    norm: Division | None = None,
 ) -> Through:
-    """What is after a block from what is before it; K and Θ are those after it. Pure."""
+    """What is after a block from what is before it; K and Θ are those after it. Pure.
+
+    Averages and coefficients are those of the activation at what it sees: a norm of the stream if there is one. With a
+    norm P to U are left out.
+    """
+    if norm is not None:
+        mean, of = of_stream(mean, of, 1 / (layer.K + norm.epsilon))
     C, rate = linear
     old_K, old_Theta, g2 = layer.K, layer.Theta, skip * skip
     rho = skip * jnp.sqrt(old_K / K)
@@ -38,43 +54,45 @@ def next_stream(
         return slope(u, old_K)
 
     sd, se, de = d(of.s) / 2, d(d(of.s)) / 2 - of.d, d(of.d) / 2
-    Omega, Lambda = linear.theta(of.s, old_Theta * of.d), linear.theta(sd, old_Theta * de)
-    a, g, g_Omega = mean.a, mean.g, linear.theta(mean.g, old_Theta * mean.m)
-    along, across = g2 + C * g, g2 + C * a
+    seen = sums(norm, layer, linear, mean, of, sd)
+    Omega, Lambda = seen.Omega, linear.theta(sd, old_Theta * de)
+    a, g_Omega = mean.a, seen.g_Omega
+    along, across = g2 + C * seen.g, g2 + C * a
     own = parts(layer, y)
     V, D, F, B, P, Q = (getattr(layer, name) - own[name] for name in "VDFBPQ")
     mean_Omega = linear.theta(mean.ss, old_Theta * a)
     Omega_ss = linear.theta(mean.ssss, old_Theta * mean.ssdd)
     Omega_Omega = rate * Omega_ss + C * old_Theta * linear.theta(mean.ssdd, old_Theta * mean.dddd)
     new_y: dict[str, Any] = {
-        "phi": later * power * (along * y.phi + C * of.s),
+        "phi": later * power * (along * y.phi + C * seen.s),
         "delta": later * power * (across * y.delta + g_Omega * y.phi + Omega),
-        "psi": skip * power * (along * y.psi + C * old_Theta * sd),
+        "psi": skip * power * (along * y.psi + C * old_Theta * seen.sd),
         "beta": g2 * power * (across * y.beta + C * old_Theta**2 * of.d),
-        "varpi": g2 * power * (along * y.varpi + C * old_Theta**2 * se + C * mean.se * y.beta),
-        "kappa": skip * power * (across * y.kappa + old_Theta * Lambda + g_Omega * y.psi),
     }
-    phi_s, phi_Omega = y.phi @ of.s, y.phi @ Omega
-    psi_sd, psi_Lambda = y.psi @ sd, y.psi @ Lambda
+    phi_s, phi_Omega, psi_sd = y.phi @ seen.s, y.phi @ Omega, y.psi @ seen.sd
     beta_d = y.beta @ of.d
     new: dict[str, Any] = {
-        "V": C**2 * (mean.ssss - mean.ss**2) + along**2 * V + 2 * C * along * phi_s,
-        "D": C * (Omega_ss - mean_Omega * mean.ss)
-        + across * (along * D + C * (y.delta @ of.s))
+        "V": C**2 * (mean.ssss - mean.ss**2 + seen.ss) + along**2 * V + 2 * C * along * phi_s,
+        "D": C * (Omega_ss - mean_Omega * mean.ss + seen.s_Omega)
+        + across * (along * D + C * (y.delta @ seen.s))
         + along * (V * g_Omega + phi_Omega)
         + C * g_Omega * phi_s,
         "A": Omega_Omega
         - mean_Omega**2
+        + seen.Omega_Omega
         + across**2 * layer.A
         + 2 * across * (D * g_Omega + y.delta @ Omega)
         + V * g_Omega**2
         + 2 * g_Omega * phi_Omega,
-        "F": C**2 * old_Theta * mean.ssdd + along**2 * F + 2 * C * along * psi_sd,
+        "F": C**2 * old_Theta * (mean.ssdd + seen.sdsd) + along**2 * F + 2 * C * along * psi_sd,
         "B": C**2 * old_Theta**2 * mean.dddd + across**2 * B + 2 * C * across * beta_d,
     }
-    X_s = layer.K1 * g + V / 2 * mean.ss2 + y.phi @ d(d(of.s)) / 2
+    X_s = layer.K1 * mean.g + V / 2 * mean.ss2 + y.phi @ d(d(of.s)) / 2
     X_d = layer.K1 * mean.m + V / 2 * mean.a2 + y.phi @ d(d(of.d)) / 2
     h_d = layer.Theta1 * a + (D + 2 * F) * mean.m + y.delta @ of.d + 2 * (y.psi @ d(of.d))
+    if norm is not None:
+        more_s, more_d, more_h = means(norm, layer, y, {"V": V, "F": F}, of)
+        X_s, X_d, h_d = X_s + more_s, X_d + more_d, h_d + more_h
     new |= {
         "K1": g2 * layer.K1 + C * X_s,
         "Theta1": g2 * layer.Theta1 + linear.theta(X_s, old_Theta * X_d + h_d),
@@ -84,7 +102,11 @@ def next_stream(
         # f_mean is ⟨f⟩ and f_dd is ⟨f σ'²⟩.
         return C * old_Theta**2 * f_dd + across * (B * f_mean + y.beta @ f) + C * f_mean * beta_d
 
-    P_bar = across * P + C * (y.varpi @ of.d)
+    P_bar, psi_Lambda = across * P + C * (y.varpi @ of.d), y.psi @ Lambda
+    new_y |= {
+        "varpi": g2 * power * (along * y.varpi + C * old_Theta**2 * se + C * mean.se * y.beta),
+        "kappa": skip * power * (across * y.kappa + old_Theta * Lambda + g_Omega * y.psi),
+    }
     new |= {
         "P": along * P_bar + C * Y(se, mean.se, mean.sdde),
         "Q": C * old_Theta * linear.theta(mean.ssdd, old_Theta * mean.sdde)
@@ -121,6 +143,9 @@ def next_stream(
             + 2 * across * (Q * g_Omega + y.kappa @ Lambda),
             "U": C**2 * old_Theta**3 * mean.ddee + across**2 * layer.U + 2 * C * across * (y.zeta @ de),
         }
+    if norm is not None:
+        new |= dict.fromkeys(LACKS, 0 * layer.K)
+        new_y |= dict.fromkeys(("varpi", "kappa"), jnp.zeros_like(y.zeta))
     found = Functionals(**new_y)
     added = parts(Tensors(K=K), found)
     whole = Tensors(K=K, Theta=Theta, **{name: value + added.get(name, 0.0) for name, value in new.items()})

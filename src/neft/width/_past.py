@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._activation import Activation
+from .._pinned import pinned_products
 from .._tuples import almost_everywhere
 from ..network import Linear
 from ._halves import Halves, Slopes
@@ -157,7 +158,14 @@ def tables(source: Source, K: Pair, wanted: frozenset[str], *, rtol: float) -> T
     patterns = sorted(needed)
     cross = source.skip * source.K
     joint = np.block([[source.K, cross], [cross.T, K]])
-    return Tables(dict(zip(patterns, almost_everywhere(source.act, patterns, joint, rtol=rtol))), len(K))
+    found = dict(zip(patterns, almost_everywhere(source.act, patterns, joint, rtol=rtol)))
+    for pattern in patterns:
+        # The deltas that those do not see; the highest derivative, the last factor, holds them.
+        *rest, highest = pattern
+        if any(kink.order == highest - 1 for kink in source.act.kinks):
+            deltas = pinned_products(source.act, highest, (rest[0], rest[1], rest[2]), joint, rtol=rtol)
+            found[pattern] = found[pattern] + np.moveaxis(deltas, 0, -1)
+    return Tables(found, len(K))
 
 
 def taken(past: Sequence[Source], all_tables: Sequence[Tables], mean: Averages, half: str, right: str) -> np.ndarray:

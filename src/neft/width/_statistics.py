@@ -19,10 +19,11 @@ from .._show import brief
 from ..network import MLP, Chain, Network, Nonlinearity
 from ..network.engine import plain
 from . import _many_inputs
+from ._known_tensors import NoRecursion, known_names, known_of, refuse_several
 from ._many_blocks import through_many
 from ._moments import averages
 from ._one_input import Tensors, first_layer, next_layer, present, through
-from ._through_blocks import NoRecursion, known_names, known_of, refuse_several, through_blocks
+from ._through_blocks import through_blocks
 
 MOST_INPUTS = 32
 """Different inputs whose tensors are computed; N⁴ of them is more than anybody waits for."""
@@ -30,6 +31,11 @@ MOST_INPUTS = 32
 _SECONDS = 0.0025  # for each of the N⁴ entries of a layer: 31 s of CPU for 8 inputs and 3 layers
 _OWN = 1e-11  # tolerance of the averages of a user's own function over one input
 NAMES = Tensors._fields
+
+
+def lacking(reason: str | None) -> str:
+    """What is to be said of a tensor that is null for this reason: that it does not exist, or that it is not known."""
+    return "does not exist" if reason is not None and "jumps" in reason else "is not known"
 
 
 class AbsentTensor(AttributeError, ValueError):
@@ -44,8 +50,8 @@ class Statistics(Result):
     Theta, K1 and Theta1 are (L, N, N) and the others (L, N, N, N, N), axes in the order of subscripts of
     docs/theory/width, eqs. 39-44: F_1324 is F[l-1, 1, 3, 2, 4]. A tensor at layer l is n_{l-1} times its correlator
     (docs/theory/width, eqs. 11-18): E[zz] = K + K1/n, the connected four-point function is V/n, and so on. One that a
-    kink forbids raises `AbsentTensor` when asked for and is null in a file; so does one that `only` left out, which is
-    in no file.
+    kink forbids, or that is not known through a block, raises `AbsentTensor` when asked for and is null in a file; so
+    does one that `only` left out, which is in no file.
     """
 
     tensors: dict[str, Float[np.ndarray, "layers *samples"] | None]
@@ -61,15 +67,20 @@ class Statistics(Result):
             raise AbsentTensor(f"{name} was not computed: only {', '.join(self.tensors)} were asked for.")
         value = self.tensors[name]
         if value is None:
-            raise AbsentTensor(f"{name} does not exist for {self.activation or self.widths}: {self.reason}.")
+            raise AbsentTensor(f"{name} {self.lacking} for {self.activation or self.widths}: {self.reason}.")
         return value
+
+    @property
+    def lacking(self) -> str:
+        """What is to be said of a tensor that is null: that it does not exist, or that it is not known."""
+        return lacking(self.reason)
 
     def _shown(self):
         yield "widths", repr(self.widths)
         yield "activation", repr(self.activation)
         for name, value in self.tensors.items():
             if value is None:
-                yield name, "does not exist"
+                yield name, self.lacking
             elif value.ndim == 1:
                 yield name, brief(value)
             else:

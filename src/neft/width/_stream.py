@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..network import Block, Network
+from ._known_tensors import NoRecursion
 from ._statistics import statistics
-from ._through_blocks import NoRecursion, along_steps
+from ._through_blocks import along_steps
 
 WANTED = ("K", "Theta", "V", "A", "B", "K1", "Theta1")
 """The tensors that say how large corrections are."""
@@ -23,14 +24,14 @@ class Stream(NamedTuple):
     outputs: dict[str, np.ndarray]
 
 
-def stream(first: Block, step: Sequence[Block], last: Block, q: float, count: int) -> Stream:
-    """The tensors along `count` steps after the linear block `first`, read out by the linear block `last`.
+def stream(first: Block, step: Sequence[Block], readout: Sequence[Block], q: float, count: int) -> Stream:
+    """The tensors along `count` steps after the linear block `first`, read out by a linear block, perhaps behind norms.
 
     A `NoRecursion` says which block has none.
     """
-    net = Network(1, [first, *step, *step, last])
+    net = Network(1, [first, *step, *step, *readout])
     if not all(act.named for act in net.activations):
-        return _one_by_one(Network(1, [first, *tuple(step) * count, last]), q, count)
+        return _one_by_one(Network(1, [first, *tuple(step) * count, *readout]), q, count)
     size = sum(block.weighs for block in step)
     names, stages, outputs, reason = along_steps(net, np.array([q**0.5]), size, count)
     _refuse_missing(names, reason)

@@ -17,14 +17,11 @@ from .._activation import Activation, activation
 from .._moments import Powers, pure_moments
 from .._of_own import own_moments
 from ..network import (
-    Block,
-    Chain,
     Division,
     Linear,
     Network,
     Nonlinearity,
     OneMatrix,
-    Residual,
     Stage,
     TwoMatrices,
 )
@@ -32,19 +29,16 @@ from ..network.engine import Segment
 from ._deeper import CHUNK
 from ._functionals import Functionals, resolved, squares, terms_of
 from ._known import stepped
-from ._moments import averages, existence
-from ._norms import LACKS, Apart, normed, together
-from ._one_input import Tensors, first_layer, means_of, next_layer, present
+from ._known_tensors import known_names, known_of, refused
+from ._moments import averages
+from ._norms import Apart, normed, together
+from ._one_input import Tensors, first_layer, means_of, next_layer
 from ._one_matrix import next_stream, through_two_matrices
 from ._two_matrices import next_block
 
 _OWN = 1e-11  # tolerance of the averages of a user's own function
 _HUGE = 1e70  # variances that others refuse
 _TOLERANCE = 1e-7  # of what the Hermite terms that are not kept may add
-
-
-class NoRecursion(Exception):
-    """A block has no recursion of the tensors at order 1/width; the message names it."""
 
 
 class _Sizes(NamedTuple):
@@ -66,7 +60,7 @@ def through_blocks(net: Network, x: np.ndarray) -> tuple[tuple[str, ...], list[T
 
     The reason says why some are not known, where that is not for a kink.
     """
-    names, reason = known_names(_refused(net))
+    names, reason = known_names(refused(net))
     parts, start, terms = _started(net, x)
     acts = net.activations
     later = (_compiled if all(act.named for act in acts) else _one_by_one)(parts[1:], start, terms)
@@ -88,7 +82,7 @@ def along_steps(
         size: how many blocks of the step hold weights.
         count: how many steps there are.
     """
-    names, reason = known_names(_refused(net))
+    names, reason = known_names(refused(net))
     parts, state, terms = _started(net, x)
     first, again, last = parts[1 : 1 + size], parts[1 + size : -1], parts[-1]
     found, done = [], 0
@@ -197,15 +191,22 @@ def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _St
     # In units of the width of the stage before the block.
     layer = Tensors(**{k: v if k in ("K", "Theta") else sizes.scale * v for k, v in layer._asdict().items()})
     y = None if y is None else Functionals(*(sizes.scale * one for one in y))
-    act = activation("linear")
+    act, inside = activation("linear"), None
     *before, block = segment.blocks
+    sees = any(isinstance(one, Nonlinearity) for one in before)
     for one in before:
         if isinstance(one, Nonlinearity):
             act = one.activation
-        else:
-            norm = one.tensors()
-            assert isinstance(norm, Division)
-            layer, apart, _ = normed(norm, layer, apart)
+            continue
+        norm = one.tensors()
+        assert isinstance(norm, Division)
+        if y is not None and sees:
+            inside = norm
+            continue
+        layer, apart, _ = normed(norm, layer, apart)
+        if y is not None:
+            # A linear block sees contractions of the stream, all of them in its tensors.
+            y = Functionals(*(0.0 * one for one in y))
     parts = block.tensors()
     if isinstance(parts, TwoMatrices):
         new, slopes, curvatures = next_block(block, layer, sizes.inner, _averages, apart)
@@ -214,17 +215,18 @@ def _advanced(segment: Segment, sizes: _Sizes, state: _State, terms: int) -> _St
             y = through_two_matrices(y, parts.skip, layer.K, new.K, slopes, curvatures)
         return _State(_whole(new), apart, y, lost)
     if isinstance(parts, OneMatrix):
-        act, linear, skip, blocks = parts.activation, parts.last, parts.skip, (block,)
+        act, linear, skip, inside, blocks = parts.activation, parts.last, parts.skip, parts.norm, (block,)
     else:
         assert isinstance(parts, Linear)
-        linear, skip, blocks = parts, 0.0, (Nonlinearity(act), block)
-    mean = _averages(act, layer.K)
+        linear, skip, blocks = parts, 0.0, (*(before if inside else (Nonlinearity(act),)), block)
+    seen_K = layer.K if inside is None else layer.K / (layer.K + inside.epsilon)
+    mean = _averages(act, seen_K)
     if y is None:
         new = _with(next_layer(act, layer, 1.0, block, mean), _together(act, layer, apart, linear))
     else:
         means = means_of(mean)
         K, Theta = stepped(blocks, Stage.itself(layer.K, layer.Theta), lambda *_: means)
-        new, y, more = next_stream(layer, y, skip, linear, mean, squares(act, layer.K, terms), K, Theta)
+        new, y, more = next_stream(layer, y, skip, linear, mean, squares(act, seen_K, terms), K, Theta, inside)
         lost = lost + more  # what a block lost stays lost, and of many small branches each adds a little
     return _State(_whole(new), None if apart is None else Apart(0 * layer.K, 0 * layer.K), y, lost)
 
@@ -236,113 +238,6 @@ def _sizes(net: Network) -> list[_Sizes]:
             found.append(_Sizes(n / unit, n / known.width if isinstance(known, TwoMatrices) else 1.0))
             unit = n
     return found
-
-
-class _Same:
-    # A network as a key by which it is, because its numbers need not be comparable.
-    def __init__(self, net: Network) -> None:
-        self.net = net
-
-    def __hash__(self) -> int:
-        return id(self.net)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.net is self.net
-
-
-def known_of(net: Network) -> list[Any]:
-    """What each block says of its tensors."""
-    return _known_of(_Same(net))
-
-
-@functools.lru_cache(maxsize=4)
-def _known_of(same: _Same) -> list[Any]:
-    seen: dict[int, Any] = {}
-    blocks = same.net.blocks
-    for block in blocks:
-        if id(block) not in seen:
-            # Of its class, because Equinox walks through a whole block to hand out one of its methods.
-            seen[id(block)] = type(block).tensors(block)
-    return [seen[id(block)] for block in blocks]
-
-
-def _refused(net: Network, *, chains: bool = False) -> Network:
-    """The network, or which of its blocks has no recursion; `chains` are branches of more than these programs know."""
-    if any(existence(act) == "no derivative" for act in net.activations):
-        raise NoRecursion("an activation jumps")
-    begun, act, gain = False, False, None
-    single, norm = False, None
-    for block, known in zip(net.blocks, known_of(net)):
-        if gain is not None and not isinstance(known, Linear):
-            raise NoRecursion(f"{gain!r} has a trained gain, and no dense block follows it")
-        gain = None
-        if isinstance(block, Nonlinearity):
-            act = True
-        elif isinstance(known, Division):
-            if not begun or act:
-                where = "activations" if begun else "the input"
-                raise NoRecursion(f"{type(block).__name__} after {where} has no recursion of it yet")
-            norm, gain = type(block).__name__, block if known.gain is not None else None
-        elif isinstance(known, Linear) or (not act and begun and known is not None and not _unknown(known, chains)):
-            begun, act, single = True, False, single or isinstance(known, OneMatrix | Chain)
-            norm = f"the norm of {block!r}" if isinstance(known, TwoMatrices) and known.norm is not None else norm
-        else:
-            raise NoRecursion(f"{type(block).__name__} has no recursion of it yet{_why(block)}")
-        if single and norm is not None:
-            raise NoRecursion(f"{norm} in a stream of one-matrix branches has no recursion of it yet")
-    if not net.blocks[0].weighs:
-        raise NoRecursion("the network does not begin with a dense block")
-    if not net.blocks[-1].weighs:
-        raise NoRecursion(f"the network ends in {'an activation' if act else 'a norm'}")
-    return net
-
-
-def _why(block: Block) -> str:
-    if not isinstance(block, Residual):
-        return ""
-    if isinstance(block.skip, Block):
-        return f", because its skip is {block.skip!r}"
-    norms = [one for one in block.branch if isinstance(one.tensors(), Division)]
-    return f", because {norms[0]!r} in its branch is not followed by two dense blocks alone" if norms else ""
-
-
-def _unknown(known: Any, chains: bool) -> bool:
-    return isinstance(known, Chain) and not chains
-
-
-def refuse_several(net: Network) -> None:
-    """Say which block has no recursion for several inputs."""
-    _refused(net, chains=True)
-    begun: Activation | None = None
-    for block in net.blocks:
-        if (chain := block.chain()) is None and block.weighs and not isinstance(block.tensors(), Linear):
-            raise NoRecursion(f"{block!r} has no recursion for several inputs yet")
-        if isinstance(block.tensors(), Division):
-            raise NoRecursion(f"{type(block).__name__} has no recursion for several inputs yet")
-        act = block.activation if isinstance(block, Nonlinearity) else chain and chain.steps[0].activation
-        if act and begun and act != begun:
-            raise NoRecursion(f"a stream of {begun.name} at the start of branches has no recursion for {act.name} yet")
-        if chain:
-            begun = act or begun
-        elif block.weighs:
-            begun = None
-
-
-def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
-    """The tensors that are known, and why others are not, where that is not for a kink alone."""
-    acts, known = net.activations, known_of(net)
-    exist = [present(act) for act in acts]
-    names = [name for name in Tensors._fields if all(name in some for some in exist)]
-    kinked = any(existence(act) != "all" for act in acts)
-    for block, one in zip(net.blocks, known):
-        if isinstance(one, Division) or (isinstance(one, TwoMatrices) and one.norm is not None):
-            what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
-            return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        if kinked and (chain := block.chain()) is not None and chain.steps[0].activation is not None:
-            lacks = (*LACKS, "K1", "Theta1") if several else LACKS
-            reason = f"it has no recursion through kinks in a stream with {block!r} yet"
-            return tuple(name for name in names if name not in lacks), reason
-    return tuple(names), None
 
 
 def _centres(net: Network) -> bool:

@@ -389,8 +389,8 @@
       card.querySelector(".caption").textContent = text;
       const absent = Object.entries(this.flow.absent ?? {});
       const list = new Map();
-      for (const [name, sentence] of absent) { const why = sentence.replace(`${name} does not exist`, "do not exist"); list.set(why, [...(list.get(why) ?? []), neft.letter(name)]); }
-      this.find("#absent").replaceChildren(...[...list].map(([why, names]) => make("li", {}, `${names.join(", ")} ${names.length > 1 ? why : why.replace("do not exist", "does not exist")}`)));
+      for (const [name, sentence] of absent) { const why = sentence.replace(`${name} does not exist`, "do not exist").replace(`${name} is not known`, "are not known"); list.set(why, [...(list.get(why) ?? []), neft.letter(name)]); }
+      this.find("#absent").replaceChildren(...[...list].map(([why, names]) => make("li", {}, `${names.join(", ")} ${names.length > 1 ? why : why.replace("do not exist", "does not exist").replace("are not known", "is not known")}`)));
       for (const check of this.root.querySelectorAll("#tensors input")) check.disabled = !t[check.value];
       const names = ["K", "Theta", "V", ...this.chosen].filter(name => t[name]);
       const head = ["layer", ...names.map(neft.letter), ...(d.width ? ["K at n", "± spread"] : []), ...(d.ntk ? ["Θ at n", "± spread"] : [])];
