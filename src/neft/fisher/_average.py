@@ -68,4 +68,9 @@ def averaged(state: Any, params: Any) -> Any:
         return params
     if isinstance(found[0], AverageState):
         return found[0].average
+    newest = found[0].z
+    if jax.tree.structure(params) != jax.tree.structure(newest) or not all(
+        getattr(leaf, "shape", None) == z.shape for leaf, z in zip(jax.tree.leaves(params), jax.tree.leaves(newest))
+    ):
+        raise ValueError("params do not have the shapes of the weights in the optimizer's state, but must be the same.")
     return optax.contrib.schedule_free_eval_params(found[0], params)
