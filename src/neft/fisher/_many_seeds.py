@@ -94,7 +94,8 @@ class Experiment:
         if learning_rate is not None:
             _check.real("learning_rate", learning_rate, above=0.0)
         program = _program(self)
-        rate = OPTIMIZERS[self.optimizer].rate if learning_rate is None else float(learning_rate)
+        seen = self.epochs * self.steps * self.batch
+        rate = OPTIMIZERS[self.optimizer].usual(seen) if learning_rate is None else float(learning_rate)
         laboratory = _laboratory(self.data, self.full, self.preprocess, self.split, self.form)
         parts = laboratory.parts
         size = len(parts.validation.x)

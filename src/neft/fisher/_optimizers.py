@@ -19,12 +19,24 @@ _BATCH = 200
 
 
 class Optimizer(NamedTuple):
-    """How an optimizer is made from a learning rate, its usual rate, and its usual inputs and schedule."""
+    """How an optimizer is made from a learning rate, its usual rate, and its usual inputs and schedule.
+
+    `seen` is the number of examples of a whole training for which the rate is usual, if it goes as 1/√ of that.
+    """
 
     make: Callable[[Any], optax.GradientTransformation]
     rate: float
     inputs: str = "raw"
     schedule: str = "constant"
+    seen: int | None = None
+
+    def usual(self, seen: int) -> float:
+        """The usual rate of a training that sees this many examples in all its steps.
+
+        >>> OPTIMIZERS["rngd-units"].usual(400_000), OPTIMIZERS["adam"].usual(400_000)
+        (0.01, 0.001)
+        """
+        return self.rate if self.seen is None else self.rate * math.sqrt(self.seen / seen)
 
 
 def in_units(
@@ -103,7 +115,8 @@ OPTIMIZERS = {
     "schedule-free": Optimizer(optax.contrib.schedule_free_adamw, 2.5e-3),
     "schedule-free-sgd": Optimizer(optax.contrib.schedule_free_sgd, 0.5),
     "rngd": Optimizer(rngd, 0.1, "white"),
-    "rngd-units": Optimizer(in_units, 0.015, "axes", "cosine"),
+    # Shares of the weights that are renewed in a whole training add up to about the same.
+    "rngd-units": Optimizer(in_units, 0.02, "axes", "cosine", seen=100_000),
     "rngd-averaged": Optimizer(averaging, 0.025, "axes"),
     # Its large metrics are inverted between the compiled stretches, where LAPACK is many times cheaper.
     "rngd-published": Optimizer(lambda rate: rngd(rate, preset="published", inverse="outside"), 0.01),
@@ -118,16 +131,16 @@ SCHEDULES = ("constant", "cosine")
 
 
 def optimizer(
-    name: str, rate: float | None, schedule: str | None, steps: int
+    name: str, rate: float | None, schedule: str | None, steps: int, batch: int
 ) -> tuple[optax.GradientTransformation, float, str]:
     """The optimizer of a name with its learning rate, constant or falling to 0 over `steps`, and its schedule.
 
     A rate or schedule of None is the usual one.
 
-    >>> optimizer("adam", None, None, 100)[1:]
+    >>> optimizer("adam", None, None, 100, 50)[1:]
     (0.001, 'constant')
     """
     chosen = OPTIMIZERS[_check.one_of("optimizer", name, tuple(OPTIMIZERS))]
-    rate = chosen.rate if rate is None else _check.real("learning_rate", rate, above=0.0)
+    rate = chosen.usual(steps * batch) if rate is None else _check.real("learning_rate", rate, above=0.0)
     schedule = chosen.schedule if schedule is None else _check.one_of("schedule", schedule, SCHEDULES)
     return chosen.make(rate if schedule == "constant" else optax.cosine_decay_schedule(rate, steps)), rate, schedule

@@ -135,7 +135,8 @@ def train(
             "soap", "schedule-free", "schedule-free-sgd", "rngd-units" (RNGD on a few axes with momentum, in steps that
             are shares of the preactivations, whose rate is that of batches of 200), "rngd-averaged" (the same with an
             average of the weights, for few epochs), "rngd" (whole metrics) or "rngd-published".
-        learning_rate: by default the optimizer's usual one.
+        learning_rate: by default the optimizer's usual one; that of "rngd-units" goes as 1/√ of the examples of all
+            steps, 0.02 for 100,000.
         schedule: "constant", or "cosine" to fall to 0 at the end; by default "cosine" for "rngd-units", and "constant"
             for all others.
         inputs: "raw", "centred" (the training mean taken off), "white" (see `whiten`) or "axes" (white on the first 64
@@ -232,7 +233,7 @@ def _prepare(data, test, net, name, rate, schedule, inputs, epochs, batch, l2, s
     count = len(raw.train.x) // batch
     if count < 1:
         raise ValueError(f"batch is {batch}, but the training part has only {len(raw.train.x)} examples.")
-    chosen, rate, schedule = optimizer(name, rate, schedule, epochs * count)
+    chosen, rate, schedule = optimizer(name, rate, schedule, epochs * count, batch)
     parts, white, seconds = prepared(raw, inputs)
     task = Task(net, l2, white, chosen)
     checksum = data.checksum if test is None else f"{data.checksum}+{test.checksum}"
