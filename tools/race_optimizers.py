@@ -40,6 +40,7 @@ prints what is left to do in CPU minutes and ends; `--quick` is two optimizers, 
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -124,7 +125,7 @@ class Race:
     """Runs that were made, in a file of lines, and those that are asked for."""
 
     def __init__(self, path: Path, trials: int, seeds: Sequence[int], count: int | None) -> None:
-        self._path, self._trials, self._seeds, self._count = path, trials, seeds, count
+        self._path, self._trials, self._seeds, self._count, self.closed = path, trials, seeds, count, False
         self._known: dict[str, dict[str, Any]] = {}
         if path.exists():
             for line in path.read_text().splitlines():
@@ -134,6 +135,8 @@ class Race:
     def run(self, row: Row, setting: Setting, seed: int, levels: Sequence[float | None], **how: Any) -> dict[str, Any]:
         """The curves of a run, from the file if it is there."""
         key = json.dumps([*row, *setting, seed, list(levels), self._count])
+        if self.closed and key not in self._known:
+            raise LookupError(key)
         if key not in self._known:
             record = {"run": key, **train(row, setting, seed, levels, self._count, **how)}
             self._known[key] = record
@@ -284,6 +287,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--estimate", action="store_true")
     parser.add_argument("--tune", action="store_true", help="end before the race")
+    parser.add_argument("--known", action="store_true", help="race those whose trials are all in the file")
     args = parser.parse_args(argv)
     if args.trials < 1:
         parser.error(f"--trials is {args.trials}, but must be at least 1.")
@@ -312,7 +316,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     race = Race(args.runs, args.trials, args.seeds, 6000 if args.quick else None)
     levels = {data: race.levels(data) for data in args.data}
     print(f"levels of cost and accuracy: {levels}", flush=True)
-    settings = {row: race.chosen(row, levels[row.data]) for row in track(rows, "tuning")}
+    race.closed = args.known
+    settings = {}
+    for row in track(rows, "tuning"):
+        with contextlib.suppress(LookupError):
+            settings[row] = race.chosen(row, levels[row.data])
+    race.closed, rows = False, list(settings)
     if args.tune:
         return 0
     table = race.table(rows, settings, levels)
