@@ -21,12 +21,12 @@ from measure import peer  # type: ignore[import-not-found]
 import neft
 from neft import fisher
 from neft.fisher._glorot import glorot
-from neft.fisher._optimizers import in_units
+from neft.fisher._optimizers import averaging, in_units
 from neft.fisher._task import Parts, Split, Task, cross_entropy, perceptron, split
 
 HIDDEN, L2, SEEN, REFERENCE = (80, 80, 80), 1e-3, 10_000, 5000
 TUNING_SEED = 101
-AXES, MOMENTS_FROM = 128, 3000
+AXES, MOMENTS_FROM = 64, 2000
 KFAC = "K-FAC"
 
 
@@ -57,33 +57,20 @@ def with_momentum(schedule: Any, momentum: Any, *_: Any) -> optax.GradientTransf
     return optax.chain(optax.trace(momentum, nesterov=True), optax.scale_by_learning_rate(schedule))
 
 
-def few_axes(schedule: Any, momentum: Any, white: bool) -> optax.GradientTransformation:
-    """RNGD with eight axes of each metric, in units of the preactivations."""
-    return in_units(schedule, momentum=momentum, inputs="white" if white else "running")
+def relative(make: Callable[..., optax.GradientTransformation], metrics: bool) -> Any:
+    """RNGD with eight axes of each metric, in units of the preactivations, or the same without metrics."""
 
+    def made(schedule: Any, momentum: Any, white: bool) -> optax.GradientTransformation:
+        return make(schedule, momentum=momentum, metrics=metrics, inputs="white" if white else "running", batch=None)
 
-def no_metrics(schedule: Any, momentum: Any, *_: Any) -> optax.GradientTransformation:
-    """The same without metrics."""
-    return in_units(schedule, momentum=momentum, metrics=False)
-
-
-def whole_metrics(schedule: Any, momentum: Any, white: bool) -> optax.GradientTransformation:
-    """RNGD with one metric per layer, inverted every 20 steps, and momentum."""
-    settings = fisher.Settings(
-        inputs="white" if white else "running",
-        start="batch",
-        metric_step=0.5,
-        update_every=20,
-        refresh_every=20,
-        relative_damping=0.03,
-    )
-    return optax.chain(fisher.scale_by_rngd(settings), with_momentum(schedule, momentum))
+    return made
 
 
 RIVALS = {
-    "rngd": Rival(few_axes, 0.02, (0.8, 0.9, 0.95)),
-    "rngd, metrics off": Rival(no_metrics, 0.02, (0.8, 0.9, 0.95)),
-    "rngd, whole metrics": Rival(whole_metrics, 0.05, (0.8, 0.9, 0.95)),
+    "rngd": Rival(relative(in_units, True), 0.02, (0.8, 0.9, 0.95)),
+    "rngd, metrics off": Rival(relative(in_units, False), 0.02, (0.8, 0.9, 0.95)),
+    "rngd, averaged": Rival(relative(averaging, True), 0.1, (0.8, 0.9, 0.95), falls=False),
+    "rngd, averaged, metrics off": Rival(relative(averaging, False), 0.1, (0.8, 0.9, 0.95), falls=False),
     "sgd": Rival(lambda rate, *_: optax.sgd(rate), 0.5, (0.0,)),
     "momentum": Rival(with_momentum, 0.1, (0.8, 0.9, 0.95)),
     "adam": Rival(lambda rate, m, _: optax.adam(rate, b1=m), 4e-3, (0.8, 0.9, 0.95)),
@@ -93,7 +80,7 @@ RIVALS = {
     "schedule-free": Rival(
         lambda rate, m, _: optax.contrib.schedule_free_adamw(rate, b1=m), 8e-3, (0.9, 0.95, 0.98), falls=False
     ),
-    KFAC: Rival(None, 0.03, (0.0, 0.8, 0.9)),
+    KFAC: Rival(None, 0.01, (0.0, 0.8, 0.9)),
 }
 
 
@@ -112,7 +99,9 @@ class Laboratory(NamedTuple):
     train: Split
     seen: Split
     judged: Split
+    reference: Any
     white: Any
+    scale: Any
     seconds: float
 
 
@@ -139,10 +128,12 @@ def laboratory(data: str, seed: int, inputs: str, count: int | None) -> Laborato
 
     change, white, x, first = formed()
     spent = [first] if inputs == "raw" else [first, formed()[-1], formed()[-1]]
-    train = Split(x, parts.train.y)
-    seen = Split(x[:SEEN], parts.train.y[:SEEN])
     seconds = 0.0 if inputs == "raw" else float(np.median(spent))
-    return Laboratory(train, seen, Split(change(judged.x[:SEEN]), judged.y[:SEEN]), white, seconds)
+    train, judged = Split(x, parts.train.y), Split(change(judged.x[:SEEN]), judged.y[:SEEN])
+    seen, reference = Split(x[:SEEN], train.y[:SEEN]), x[:REFERENCE]
+    scale = None if white is None else white.scale.astype(x.dtype)
+    train, seen, judged, reference, scale = jax.tree.map(jnp.asarray, (train, seen, judged, reference, scale))
+    return Laboratory(train, seen, judged, reference, white, scale, seconds)
 
 
 def form(x: np.ndarray, inputs: str) -> tuple[Callable[[np.ndarray], np.ndarray], Any]:
@@ -181,7 +172,9 @@ class Program:
         self._rival, self._white = RIVALS[optimizer], white
         self.net = perceptron((inputs, *HIDDEN, classes), "relu", norm == "batch")
         self._steps: dict[Any, Any] = {}
-        self.scores = jax.jit(self._scores)
+        self._init = jax.jit(lambda params, numbers, scale: self.task(numbers, scale).optimizer.init(params))
+        self.cost, self.accuracy = jax.jit(self._cost), jax.jit(self._accuracy)
+        self.used = jax.jit(lambda carry: jax.tree.map(jnp.copy, fisher.averaged(carry[1], carry[0])))
 
     def task(self, numbers: tuple[Any, Any, Any], scale: Any) -> Task:
         """The task with traced numbers: rate, momentum, and steps to the horizon."""
@@ -196,9 +189,7 @@ class Program:
 
     def start(self, params: Any, numbers: tuple[Any, Any, Any], scale: Any) -> Any:
         """Parameters and state."""
-        return params, jax.jit(lambda params, numbers, scale: self.task(numbers, scale).optimizer.init(params))(
-            params, numbers, scale
-        )
+        return params, self._init(params, numbers, scale)
 
     def steps(self, carry: Any, numbers: Any, scale: Any, x: Any, y: Any, index: np.ndarray) -> Any:
         """The compiled steps for an index of this shape; compiled outside of the measured time."""
@@ -211,66 +202,111 @@ class Program:
             self._steps[index.shape] = lowered.compile()
         return self._steps[index.shape]
 
-    def _scores(self, carry: Any, scale: Any, seen: Split, judged: Split, reference: Any) -> tuple[Any, Any]:
-        task = self.task((1.0, 0.9, 1.0), scale)
-        params = fisher.averaged(carry[1], carry[0])
-        net = task.settled(params, reference)
-        cost = cross_entropy(net.apply(params, seen.x), jnp.asarray(seen.y)) + task.penalty(params)
-        return cost, (net.apply(params, judged.x).argmax(-1) == judged.y).mean()
+    def _cost(self, params: Any, place: Any) -> Any:
+        task = self.task((1.0, 0.9, 1.0), place.scale)
+        net = task.settled(params, place.reference)
+        return cross_entropy(net.apply(params, place.seen.x), place.seen.y) + task.penalty(params)
+
+    def _accuracy(self, params: Any, place: Any) -> Any:
+        net = self.task((1.0, 0.9, 1.0), place.scale).settled(params, place.reference)
+        return (net.apply(params, place.judged.x).argmax(-1) == place.judged.y).mean()
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=256)
 def program(optimizer: str, norm: str, inputs: int, classes: int, white: bool) -> Program:
     """The program, compiled once."""
     return Program(optimizer, norm, inputs, classes, white)
 
 
-def train(row: Row, setting: Setting, seed: int, levels: Sequence[float], count: int | None) -> dict[str, Any]:
-    """The curves of one run, until both levels are reached, the horizon, or a cost that is not finite."""
+def train(
+    row: Row,
+    setting: Setting,
+    seed: int,
+    levels: Sequence[float | None],
+    count: int | None,
+    *,
+    limits: Sequence[float] | None = None,
+    stride: int | None = 1,
+) -> dict[str, Any]:
+    """The curves of one run, until the levels are reached, the horizon, or a cost that is not finite.
+
+    A level of None is not waited for and its curve not taken. A run that is past the limit of every level it has not
+    reached, in CPU seconds, is abandoned. With a stride the curves are taken at every so many tenths of an epoch, and
+    at those before the first that reaches a level; with None at the end alone.
+    """
     if row.optimizer == KFAC:
-        return kfac(row, setting, seed, levels, count)
+        return kfac(row, setting, seed, levels, count, limits)
     place = laboratory(row.data, seed, row.inputs, count)
-    x, y = jnp.asarray(place.train.x), jnp.asarray(place.train.y)
+    x, y = place.train
     white = place.white is not None
-    compiled = program(row.optimizer, row.norm, x.shape[1], int(place.train.y.max()) + 1, white)
+    compiled = program(row.optimizer, row.norm, x.shape[1], int(y.max()) + 1, white)
     raw = perceptron((784, *HIDDEN, compiled.net.outputs), "relu", row.norm == "batch")
     params = glorot(raw, jax.random.key(seed))
-    scale = jnp.asarray(place.white.scale, x.dtype) if white else None
     params = place.white.enter(params) if white else params
     per_epoch = len(x) // setting.batch
     numbers = np.float32(setting.rate), np.float32(setting.momentum), np.float32(setting.horizon * per_epoch)
-    carry = compiled.start(params, numbers, scale)
-    clock, curve = place.seconds, Curve()
+    carry = compiled.start(params, numbers, place.scale)
+    shown = place._replace(train=None, white=None, seconds=None)
 
-    def look(done: int) -> bool:
-        found = compiled.scores(carry, scale, place.seen, place.judged, place.train.x[:REFERENCE])
-        return curve.add(done / per_epoch, clock, *map(float, found), levels=levels)
+    def scores(params: Any) -> tuple[float, float]:
+        found = zip((compiled.cost, compiled.accuracy), levels)
+        return tuple(math.nan if level is None else float(score(params, shown)) for score, level in found)  # type: ignore[return-value]
 
-    look(0)
-    done = 0
+    clock, curve, done, fine = place.seconds, Curve(scores, levels, stride), 0, True
+    curve.add(0.0, clock, compiled.used(carry), last=True)
     for index in batches(len(x), setting, seed):
-        step = compiled.steps(carry, numbers, scale, x, y, index)
+        step = compiled.steps(carry, numbers, place.scale, x, y, index)
+        if not done:  # once for nothing: what a first call costs is no work of the optimizer
+            jax.block_until_ready(step(jax.tree.map(jnp.copy, carry), numbers, place.scale, x, y, index))
         started = time.process_time()
-        carry, costs = step(carry, numbers, scale, x, y, index)
+        carry, costs = step(carry, numbers, place.scale, x, y, index)
         jax.block_until_ready(carry)
         clock += time.process_time() - started
         done += len(index)
-        if look(done) or not np.isfinite(np.asarray(costs)).all():
+        fine = bool(np.isfinite(np.asarray(costs)).all())
+        late = limits is not None and curve.late(clock, limits)
+        last = late or not fine or done >= round(setting.horizon * per_epoch)
+        if curve.add(done / per_epoch, clock, compiled.used(carry), last=last) or last:
             break
     return curve.record()
 
 
 class Curve:
-    """Points of a run."""
+    """Points of a run: cost and accuracy of its parameters, taken when they may be needed."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, scores: Callable[[Any], tuple[float, float]], levels: Sequence[float | None], stride: int | None
+    ) -> None:
+        self._scores, self._levels, self._stride = scores, levels, stride
         self._points: list[tuple[float, float, float, float]] = []
+        self._waiting: list[tuple[float, float, Any]] = []
 
-    def add(self, epochs: float, seconds: float, cost: float, accuracy: float, *, levels: Sequence[float]) -> bool:
+    def add(self, epochs: float, seconds: float, params: Any, *, last: bool) -> bool:
         """One more point; whether nothing is left to wait for."""
-        self._points.append((epochs, seconds, cost, accuracy))
-        reached = [reach(self.record(), level, kind) for kind, level in enumerate(levels)]
-        return not math.isfinite(cost) or all(found is not None for found in reached)
+        self._waiting.append((epochs, seconds, params))
+        if not last and (self._stride is None or len(self._waiting) < self._stride):
+            return False
+        *before, now = self._waiting
+        had = self._reached()
+        self._take(now)
+        if self._reached() != had:
+            for point in before:
+                self._take(point)
+        self._waiting = []
+        return all(self._reached())
+
+    def late(self, clock: float, limits: Sequence[float]) -> bool:
+        """Whether every level that is not reached would be reached after its limit."""
+        return all(there or clock > limit for there, limit in zip(self._reached(), limits))
+
+    def _take(self, point: tuple[float, float, Any]) -> None:
+        self._points.append((*point[:2], *self._scores(point[2])))
+        self._points.sort()
+
+    def _reached(self) -> list[bool]:
+        record = self.record() if self._points else None
+        pairs = enumerate(self._levels)
+        return [level is None or (record is not None and reach(record, level, k) is not None) for k, level in pairs]
 
     def record(self) -> dict[str, list[float]]:
         """The points by columns."""
@@ -310,7 +346,14 @@ def reach(record: Mapping[str, Sequence[float]], level: float, kind: int) -> tup
     return tuple(float(axis[i - 1] + share * (axis[i] - axis[i - 1])) for axis in axes)  # type: ignore[return-value]
 
 
-def kfac(row: Row, setting: Setting, seed: int, levels: Sequence[float], count: int | None) -> dict[str, Any]:
+def kfac(
+    row: Row,
+    setting: Setting,
+    seed: int,
+    levels: Sequence[float | None],
+    count: int | None,
+    limits: Sequence[float] | None,
+) -> dict[str, Any]:
     """The curves of K-FAC, in its own environment."""
     place = laboratory(row.data, seed, row.inputs, count)
     net = perceptron((784, *HIDDEN, int(place.train.y.max()) + 1), "relu", False)
@@ -320,10 +363,10 @@ def kfac(row: Row, setting: Setting, seed: int, levels: Sequence[float], count: 
     job = {"what": "race", "batch": setting.batch, "l2": L2, "rate": setting.rate, "momentum": setting.momentum}
     job |= {"damping": 0.01, "seed": seed, "points": 10, "horizon": setting.horizon, "levels": list(levels)}
     job |= {"update_every": 10, "refresh_every": 20, "evaluated": SEEN}
+    job["limits"] = None if limits is None else [limit - place.seconds for limit in limits]
     arrays = {"x": place.train.x, "y": place.train.y, "judged_x": place.judged.x, "judged_y": place.judged.y, **weights}
-    if place.white is not None:
-        arrays["scale"] = place.white.scale.astype(np.float32)
-    with peer("kfac.py", job, arrays, "KFAC_PYTHON") as found:
+    arrays |= {} if place.scale is None else {"scale": place.scale}
+    with peer("kfac.py", job, jax.tree.map(np.asarray, arrays), "KFAC_PYTHON") as found:
         assert found is not None
         curve = {name: np.asarray(found.answer[name], float) for name in ("epochs", "seconds", "cost", "accuracy")}
     curve["seconds"] = curve["seconds"] + place.seconds

@@ -436,7 +436,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         },
         "fisher.scale_by_rngd": lambda: {"settings": None},
         "fisher.average_weights": lambda: {"decay": 0.9},
-        "fisher.averaged": lambda: {},
+        "fisher.averaged": lambda: {"state": _schedule_free(), "params": np.ones(3, np.float32)},
         "fisher.clip_by_preactivations": lambda: {"largest": 0.1, "examples": 8, "floor": 0.1},
         "fisher.scale_by_preactivations": lambda: {"examples": 8, "every": 2, "floor": 0.1},
         "fisher.scale_by_soap": lambda: {"eps": 1e-8, "refresh_every": 10, "largest": 64},
@@ -481,7 +481,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "plot.pair_averages": lambda: {"card": neft.describe.averages(("relu",), points=3, nodes=5)},
         "plot.pictures": lambda: {"found": None},
         "plot.placed": lambda: {"diagram": _phase(), "C_b": 0.1, "C_W": 1.0},
-        "plot.classifiers": lambda: {},
+        "plot.classifiers": lambda: {"kept": _classified()},
         "plot.rivals": lambda: {"found": {}, "clock": "epochs"},
         "plot.save": lambda: {"figure": _figure(), "path": "a.svg"},
         "plot.svg": lambda: {"figure": _figure(), "salt": "a", "ink": "#333333"},
@@ -966,6 +966,19 @@ class Case:
     function: str
     argument: str
     value: str
+
+
+def _schedule_free() -> Any:
+    import jax.numpy as jnp
+    import optax.contrib
+
+    return optax.contrib.schedule_free_sgd(0.1).init(jnp.ones(3))
+
+
+def _classified() -> Any:
+    row = [[0.8, 0.1, 0.5], [0.01, 0.01, 0.01]]
+    found = {"infinite": row, "theory": {"times n": row}, "simulation": {"changes": {"64": row}}}
+    return {"observed": ["accuracy", "overconfidence", "nll"]} | found
 
 
 def untried() -> list[str]:

@@ -34,9 +34,9 @@ def cost(params, batch, l2: float, scale=None):
 def rates(job: dict, steps: int):
     """The schedule: constant, or a cosine to 0 after as many epochs of `steps` as the horizon says."""
     if "horizon" not in job:
-        return lambda step: job["rate"]
+        return lambda step: np.float32(job["rate"])
     end = job["horizon"] * steps
-    return lambda step: job["rate"] * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / end, 1.0)))
+    return lambda step: np.float32(job["rate"] * 0.5 * (1 + np.cos(np.pi * min(step / end, 1.0))))
 
 
 class Training:
@@ -44,6 +44,8 @@ class Training:
 
     def __init__(self, job: dict, data: dict):
         self.x, self.y, self.done = data["x"], data["y"], 0
+        # Rate and momentum are arguments of the steps, so that a cache of programs serves them all.
+        self.rate, self.momentum = rates(job, len(data["x"]) // job["batch"]), np.float32(job["momentum"])
         layers = range(sum(name.startswith("W") for name in data))
         self.params = [{"W": jnp.asarray(data[f"W{l}"].T), "b": jnp.asarray(data[f"b{l}"])} for l in layers]
         self.key = jax.random.PRNGKey(job["seed"])
@@ -53,8 +55,6 @@ class Training:
             ),
             l2_reg=job["l2"],
             regularized_parameters_path_exclusions="b",
-            learning_rate_schedule=rates(job, len(data["x"]) // job["batch"]),
-            momentum_schedule=lambda step: job["momentum"],
             damping_schedule=lambda step: job["damping"],
             curvature_update_period=job["update_every"],
             inverse_update_period=job["refresh_every"],
@@ -62,10 +62,19 @@ class Training:
         )
         batch = self.x[: job["batch"]], self.y[: job["batch"]]
         self.state = self.optimizer.init(self.params, self.key, batch)
-        # Steps with and without curvature are two programs. On copies, because a step uses its memory again.
+        # Steps with curvature and inverse, with neither, and with curvature alone are three programs. On copies: a step
+        # uses its memory again.
         params, state = jax.tree.map(jnp.copy, (self.params, self.state))
-        for step in range(2):
-            params, state, _ = self.optimizer.step(params, state, self.key, batch=batch, global_step_int=step)
+        for step in (0, 1, job["update_every"]):
+            params, state, _ = self.optimizer.step(
+                params,
+                state,
+                self.key,
+                batch=batch,
+                learning_rate=self.rate(step),
+                momentum=self.momentum,
+                global_step_int=step,
+            )
         jax.block_until_ready(params)
 
     def steps(self, index: np.ndarray) -> float:
@@ -76,7 +85,13 @@ class Training:
             batch = self.x[rows], self.y[rows]
             # The number of the step is given, so that it need not be waited for.
             self.params, self.state, _ = self.optimizer.step(
-                self.params, self.state, key, batch=batch, global_step_int=self.done
+                self.params,
+                self.state,
+                key,
+                batch=batch,
+                learning_rate=self.rate(self.done),
+                momentum=self.momentum,
+                global_step_int=self.done,
             )
             self.done += 1
         jax.block_until_ready(self.params)
@@ -116,7 +131,11 @@ def race(job: dict, data: dict) -> dict:
             (training.done / steps, clock, float(evaluate(training.params, seen)), float(right(training.params)))
         )
         best, most = min(row[2] for row in curve), max(row[3] for row in curve)
-        if not left or not np.isfinite(curve[-1][2]) or (best <= job["levels"][0] and most >= job["levels"][1]):
+        cost_level, accuracy_level = job["levels"]
+        there = cost_level is None or best <= cost_level, accuracy_level is None or most >= accuracy_level
+        # A level that is not reached before its limit does not matter any more.
+        over = [reached or clock > limit for reached, limit in zip(there, job["limits"] or (np.inf, np.inf))]
+        if not left or not np.isfinite(curve[-1][2]) or all(over):
             return dict(zip(("epochs", "seconds", "cost", "accuracy"), np.array(curve).T))
         if not len(order):
             epoch = training.done // steps

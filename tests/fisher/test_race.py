@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import race_optimizers
 import race_run
-from race_run import Rival, Row, Setting
+from race_optimizers import Choice
+from race_run import Curve, Rival, Row, Setting
 
 RIVAL = Rival(None, 1.0, (0.8, 0.9))
 
@@ -33,13 +34,40 @@ def test_levels_are_interpolated_and_what_is_not_reached_is_counted():
     assert race_run.reach(record, 0.97, 1) is None
     assert race_run.reach({**record, "cost": [2.0, math.nan, math.nan]}, 0.3, 0) is None
     line = race_optimizers.entry(
-        Row("mnist", "plain", "sgd", "raw"), 0, Setting(1, 0, 50, 3), 0.3, [(1, 2), None, (2, 4)]
+        Row("mnist", "plain", "sgd", "raw"), 0, Choice(Setting(1, 0, 50, 3), 24, 9), 0.3, [(1, 2), None, (2, 4)]
     )
     assert (line["seeds"], line["reached"], line["epochs"], line["seconds_error"]) == (3, 2, 1.5, 1.0)
+    assert (line["trials"], line["trials_reached"]) == (24, 9)
+    nobody = race_optimizers.entry(Row("mnist", "plain", "sgd", "raw"), 0, Choice(None, 24, 0), 0.3, [])
+    assert nobody["setting"] is None and race_optimizers.place(nobody) > race_optimizers.place(line)
     whole = {**line, "reached": 3, "seconds": 99.0}
     assert sorted([line, whole], key=race_optimizers.place) == [whole, line]
     ranked = [race_optimizers.ranked(record, level, 0) for level in (0.3, 0.1, 0.05)]
     assert ranked[0] < ranked[1] < ranked[2]
+
+
+def looked(stride, levels, values, limits=None):
+    # The points that are taken of a run whose cost and accuracy are `values`, a second for each.
+    curve = Curve(lambda params: values[params], levels, stride)
+    for i in range(len(values)):
+        late = limits is not None and curve.late(float(i), limits)
+        if curve.add(i / 10, float(i), i, last=late or i in (0, len(values) - 1)) or late:
+            break
+    return curve.record()
+
+
+def test_a_trial_is_looked_at_where_it_reaches_a_level_and_abandoned_where_it_cannot_be_first():
+    costs = (2.0, 1.0, 0.9, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1)
+    values = list(zip(costs, (0.1, 0.3, 0.4, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0), strict=True))
+    every, some = (looked(stride, (0.5, 0.85), values) for stride in (1, 3))
+    assert every["seconds"] == [0, 1, 2, 3, 4, 5, 6] and some["seconds"] == [0, 3, 4, 5, 6]
+    for kind, level in enumerate((0.5, 0.85)):
+        assert race_run.reach(every, level, kind) == race_run.reach(some, level, kind)
+    assert looked(None, (-math.inf, math.inf), values)["cost"] == [2.0, 0.1]
+    # The cost is reached in time and the accuracy is not; then neither is.
+    assert looked(1, (0.95, 0.99), values, (3.0, 4.0))["seconds"][-1] == 5
+    assert looked(1, (0.05, 0.99), values, (3.0, 2.0))["seconds"][-1] == 4
+    assert looked(1, (0.95, None), values)["seconds"][-1] == 2
 
 
 @pytest.mark.parametrize(("batch", "horizon"), [(50, 1.5), (200, 2.5), (500, 1.0)])
@@ -66,6 +94,6 @@ def test_a_rival_runs(optimizer, tmp_path):
 
 def test_the_command_says_what_it_would_take(capsys):
     assert race_optimizers.main(["--estimate", "--optimizers", "sgd", "--data", "mnist"]) == 0
-    assert "6 rows, about" in capsys.readouterr().out
+    assert "5 rows, about" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         race_optimizers.main(["--seeds", "101"])

@@ -1,3 +1,4 @@
+import re
 import threading
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from neft import MLP, BatchNorm, Dense, Layer, LayerNorm, Network, Residual, RMS
 from neft.fisher import capture, refresh, rngd, scale_by_rngd, soap
 from neft.fisher._glorot import glorot
 from neft.fisher._layers import layers
-from neft.fisher._optimizers import in_units
+from neft.fisher._optimizers import averaging, in_units
 
 NET = MLP(widths=(5, 4, 4, 3), activation="relu")
 L2 = 1e-2
@@ -389,6 +390,17 @@ def test_a_step_of_rngd_on_a_residual_network_lowers_the_loss():
             np.testing.assert_allclose(np.hstack([dW, db[:, None]]), expected, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(updates[3].gain, -0.05 * seen.gradient[3].gain, rtol=1e-12)
         assert len(state[0].metrics) == 6
+
+
+@pytest.mark.parametrize("opt", [rngd(1e-3), in_units(1e-3), averaging(1e-3)])
+def test_a_step_factorizes_no_matrix(opt):
+    x, y = (jnp.asarray(a[0]) for a in batches(1))
+    params = start(jnp.float32)
+    text = str(jax.make_jaxpr(one_step(opt))((params, opt.init(params)), (x.astype(jnp.float32), y)))
+    done = re.findall(r"= (\w+)", text)
+    dear = {"cholesky", "eig", "eigh", "qr", "geqrf", "householder_product", "lu", "svd", "triangular_solve"}
+    assert "dot_general" in done
+    assert [name for name in done if name in dear] == []
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ def test_every_optimizer_lowers_the_cost(optimizer):
     assert curves.optimizer == optimizer and len(params) == 3
     assert curves.epochs.tolist() == [0.0, 1.0, 2.0] and curves.steps.tolist() == [0.0, 15.0, 30.0]
     assert curves.train_cost[-1] < curves.train_cost[0]
-    assert (curves.cpu_seconds[0] > 0) == (curves.inputs == "white") and (np.diff(curves.cpu_seconds) > 0).all()
+    assert (curves.cpu_seconds[0] > 0) == (curves.inputs != "raw") and (np.diff(curves.cpu_seconds) > 0).all()
     assert 0 <= curves.test_accuracy <= 1
 
 
@@ -89,6 +89,20 @@ def test_the_parameters_that_come_back_are_for_raw_inputs():
         h = np.maximum(h @ np.asarray(W).T + np.asarray(b), 0)
     outputs = h @ np.asarray(params[-1].W).T + np.asarray(params[-1].b)
     assert (outputs.argmax(1) == parts.test.y).mean() == pytest.approx(curves.test_accuracy, abs=1.01 / len(h))
+
+
+def test_the_default_is_trained_on_few_axes_and_comes_back_for_raw_inputs():
+    many = data.load("fashion-mnist", preprocess="pool(196)+unit", full=False).balanced(21)
+    curves, params = train(many, hidden=(8,), batch=30, epochs=2)
+    assert (curves.optimizer, curves.inputs, curves.schedule) == ("rngd-units", "axes", "cosine")
+    assert params[0].W.shape == (8, 196) and curves.widths == (196, 8, 10)
+    assert curves.train_cost[-1] < curves.train_cost[0] and curves.cpu_seconds[0] > 0
+    parts = _task.split(many, None, 0)
+    # What the axes leave out is gone from the weights.
+    assert np.linalg.matrix_rank(np.asarray(_task.prepared(parts, "axes")[1].axes)) == 64
+    z = np.maximum(parts.test.x @ np.asarray(params[0].W).T + np.asarray(params[0].b), 0)
+    z = z @ np.asarray(params[1].W).T + np.asarray(params[1].b)
+    assert (z.argmax(1) == parts.test.y).mean() == pytest.approx(curves.test_accuracy, abs=1.01 / len(z))
 
 
 def test_the_cost_is_cross_entropy_plus_half_l2():

@@ -8,6 +8,7 @@ from helpers import one_sentence
 from neft import BatchNorm, Dense, Network, fisher
 from neft.fisher import capture, clip_by_preactivations, scale_by_preactivations
 from neft.fisher._layers import layers
+from neft.fisher._optimizers import averaging, in_units
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(20, 5)) * [3.0, 1.0, 0.3, 1.0, 1.0] + 1
@@ -53,6 +54,16 @@ def test_every_layer_changes_by_the_rate(examples):
     gains = np.hstack([updates[1].gain, updates[1].bias])
     values = np.hstack([params[1].gain, params[1].bias])
     assert np.linalg.norm(gains) == pytest.approx(0.03 * np.linalg.norm(values), rel=1e-10)
+
+
+@pytest.mark.parametrize("make", [in_units, averaging])
+def test_the_rate_of_a_batch_goes_as_the_root_of_its_size(make):
+    with jax.enable_x64(True):
+        changes = [stepped(make(0.03, momentum=0.5, inputs="white", batch=batch))[2] for batch in (None, 80)]
+    # Batches of 20 here: half the step that 80 would have.
+    for own, known in zip(*map(jax.tree.leaves, changes)):
+        np.testing.assert_allclose(known, own / 2, rtol=1e-12, atol=1e-15)
+    assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(changes[0]))
 
 
 def test_a_layer_of_zeros_can_move_and_no_update_stays_none():

@@ -13,12 +13,16 @@ def train(
     output: Output,
     data: Annotated[str, typer.Argument(help="Name or path of the data.")] = "fashion-mnist",
     optimizer: Annotated[
-        str, typer.Option("--optimizer", help="sgd, momentum, nesterov, adam, muon, soap, …, rngd or rngd-published.")
-    ] = "rngd",
+        str,
+        typer.Option("--optimizer", help="sgd, momentum, adam, muon, soap, …, rngd-units, rngd-published."),
+    ] = "rngd-units",
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", help="Default: the optimizer's usual one.", show_default=False)
     ] = None,
-    schedule: Annotated[str, typer.Option("--schedule", help="constant, or cosine down to 0.")] = "constant",
+    schedule: Annotated[
+        str | None,
+        typer.Option("--schedule", help="constant, or cosine down to 0 (default: what suits it).", show_default=False),
+    ] = None,
     network: Annotated[
         Path | None,
         typer.Option(
@@ -36,7 +40,7 @@ def train(
     ] = False,
     inputs: Annotated[
         str | None,
-        typer.Option("--inputs", help="raw, centred or white (default: what suits the optimizer).", show_default=False),
+        typer.Option("--inputs", help="raw, centred, white or axes (default: what suits it).", show_default=False),
     ] = None,
     epochs: Annotated[int, typer.Option("--epochs", help="Passes over the training part.")] = 5,
     points: Annotated[int, typer.Option("--points", help="Points of the curves in each epoch.")] = 1,
@@ -59,7 +63,7 @@ def train(
 ) -> None:
     """Train one network and write its curves; with --checkpoint, resume an interrupted run.
 
-    Example: neft train mnist --optimizer rngd --epochs 4 --checkpoint run.npz --out curves.json --plot curves.svg
+    Example: neft train mnist --optimizer adam --epochs 4 --checkpoint run.npz --out curves.json --plot curves.svg
     """
     writable("--checkpoint", checkpoint, (".npz",))
     widths = _widths(hidden)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import optax.contrib
 from jaxtyping import Array
@@ -68,4 +69,8 @@ def averaged(state: Any, params: Any) -> Any:
         return params
     if isinstance(found[0], AverageState):
         return found[0].average
+    given, known = (jax.tree.flatten(tree) for tree in (params, found[0].z))
+    same = (isinstance(leaf, (jax.Array, np.ndarray)) and leaf.shape == z.shape for leaf, z in zip(given[0], known[0]))
+    if given[1] != known[1] or not all(same):
+        raise ValueError("params do not have the shapes of the weights in the optimizer's state, but must be the same.")
     return optax.contrib.schedule_free_eval_params(found[0], params)

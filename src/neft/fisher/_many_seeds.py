@@ -19,7 +19,7 @@ import optax
 from .. import _check
 from ..data import load_splits
 from ._average import averaged
-from ._optimizers import OPTIMIZERS, REFRESH_EVERY, SCHEDULES
+from ._optimizers import DEFAULT, OPTIMIZERS, REFRESH_EVERY, SCHEDULES
 from ._rngd import RNGDState, refresh
 from ._soap import SOAPState
 from ._task import INPUTS, Parts, Task, cross_entropy, perceptron, prepared, split
@@ -63,8 +63,8 @@ class Experiment:
     hidden: Sequence[int] = (80, 80, 80)
     activation: str = "relu"
     batch_norm: bool = False
-    optimizer: str = "rngd"
-    schedule: str = "constant"
+    optimizer: str = DEFAULT
+    schedule: str | None = None
     inputs: str | None = None
     epochs: int = 5
     batch: int = 50
@@ -73,7 +73,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         _check.one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
-        _check.one_of("schedule", self.schedule, SCHEDULES)
+        if self.schedule is not None:
+            _check.one_of("schedule", self.schedule, SCHEDULES)
         if self.inputs is not None:
             _check.one_of("inputs", self.inputs, INPUTS)
         for name in ("epochs", "batch"):
@@ -93,7 +94,8 @@ class Experiment:
         if learning_rate is not None:
             _check.real("learning_rate", learning_rate, above=0.0)
         program = _program(self)
-        rate = OPTIMIZERS[self.optimizer].rate if learning_rate is None else float(learning_rate)
+        seen = self.epochs * self.steps * self.batch
+        rate = OPTIMIZERS[self.optimizer].usual(seen) if learning_rate is None else float(learning_rate)
         laboratory = _laboratory(self.data, self.full, self.preprocess, self.split, self.form)
         parts = laboratory.parts
         size = len(parts.validation.x)
@@ -137,6 +139,11 @@ class Experiment:
         """Of the inputs: raw, centred or white."""
         return OPTIMIZERS[self.optimizer].inputs if self.inputs is None else self.inputs
 
+    @property
+    def falls(self) -> bool:
+        """Whether the rate falls to 0 at the end."""
+        return (self.schedule or OPTIMIZERS[self.optimizer].schedule) == "cosine"
+
     @functools.cached_property
     def steps(self) -> int:
         """In one epoch."""
@@ -167,7 +174,8 @@ class _Program:
         )
         parts, self._white = laboratory.parts, laboratory.white
         self.x, self.y = jnp.asarray(parts.train.x), jnp.asarray(parts.train.y)
-        widths = (parts.train.x.shape[1], *experiment.hidden, laboratory.classes)
+        features = parts.train.x.shape[1] if self._white is None else len(self._white.mean)
+        widths = (features, *experiment.hidden, laboratory.classes)
         self._net = perceptron(widths, experiment.activation, experiment.batch_norm)
         self._programs: dict[Any, Any] = {}
         self._scores = jax.jit(self._evaluate)
@@ -195,7 +203,7 @@ class _Program:
 
     def _task(self, rate: Any) -> Task:
         experiment = self._experiment
-        if experiment.schedule == "cosine":
+        if experiment.falls:
             rate = optax.cosine_decay_schedule(rate, experiment.epochs * experiment.steps)
         return Task(self._net, experiment.l2, self._white, OPTIMIZERS[experiment.optimizer].make(rate))
 

@@ -20,10 +20,12 @@ from ._glorot import glorot
 from ._layers import layers
 from ._whiten import Whitening, whiten
 
-INPUTS = ("raw", "centred", "white")
+INPUTS = ("raw", "centred", "white", "axes")
 _EVALUATED = 5000
 _WHITENED = 10_000
 """Training inputs that a whitening is taken from: more do not change the training."""
+_AXES, _FOR_AXES = 64, 2000
+"""Axes that "axes" keeps, and training inputs that they are taken from."""
 
 
 class Split(NamedTuple):
@@ -55,7 +57,8 @@ def split(data: Dataset, test: Dataset | None, seed: int) -> Parts:
 
 
 def prepared(parts: Parts, inputs: str) -> tuple[Parts, Whitening | None, float]:
-    """The parts with their inputs as they are, centred by the training mean, or whitened on the training part.
+    """The parts with their inputs as they are, centred by the training mean, or whitened on the training part, whole or
+    on its first axes.
 
     The third is the CPU time that it took for the training part.
     """
@@ -71,7 +74,9 @@ def prepared(parts: Parts, inputs: str) -> tuple[Parts, Whitening | None, float]
             return x - mean
 
     else:
-        change = white = whiten(parts.train.x[:_WHITENED])
+        x, few = parts.train.x, inputs == "axes"
+        rank, samples = (min(_AXES, x.shape[1]), min(_FOR_AXES, len(x))) if few else (None, min(_WHITENED, len(x)))
+        change = white = whiten(x, rank=rank, samples=samples)
     train = change(parts.train.x)
     seconds = time.process_time() - started
     rest = (Split(change(part.x), part.y) for part in parts[1:])
@@ -91,6 +96,11 @@ def perceptron(widths: Sequence[int], activation: Any, batch_norm: bool) -> Netw
 @runtime_checkable
 class Coordinates(Protocol):
     """What a task needs of a `Whitening`."""
+
+    @property
+    def scale(self) -> Any:
+        """A number for each coordinate."""
+        ...
 
     def enter(self, params: Any) -> Any:
         """Parameters in whitened coordinates."""
@@ -120,6 +130,12 @@ class Task:
                 f"inputs is 'white', for which the first block must be a dense one, but it is {self.net.blocks[0]!r}."
             )
 
+    @functools.cached_property
+    def inner(self) -> Network:
+        """The network in the coordinates that it is trained in, which may be fewer than its inputs."""
+        count = self.net.inputs if self.white is None else len(self.white.scale)
+        return self.net if count == self.net.inputs else Network(count, self.net.blocks)
+
     def init(self, key: Array) -> tuple[Any, Any]:
         """Parameters by Glorot's initializer (on raw inputs), and the optimizer's state."""
         params = glorot(self.net, key)
@@ -136,7 +152,7 @@ class Task:
         """One step of the optimizer, and the batch's cost before it."""
         params, state = carry
         x, y = batch
-        seen = capture(self.net, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
+        seen = capture(self.inner, x, params, loss=lambda z: cross_entropy(z, y), penalty=self.penalty)
         updates, state = _optimizer.update(self.optimizer, seen.gradient, state, params, captures=seen)
         return (optax.apply_updates(params, updates), state), seen.loss  # type: ignore[return-value]
 
@@ -159,7 +175,8 @@ class Task:
 
     def settled(self, params: Any, reference: Any) -> Network:
         """The network for predictions: batch norms take the moments of `reference`."""
-        return self.net.with_moments(self.net.moments(params, reference)) if self.net.couples else self.net
+        net = self.inner
+        return net.with_moments(net.moments(params, reference)) if net.couples else net
 
     def evaluate(self, params: Any, part: Split, reference: np.ndarray) -> tuple[float, float]:
         """Cost and accuracy on a part; batch normalization takes its moments from `reference` (training inputs)."""

@@ -5,6 +5,7 @@ All by products with few columns: nothing of the size of the metric is made, and
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -49,15 +50,16 @@ def natural(top: Top, rows: Float[Array, "m p"], epsilon: Float[Array, ""]) -> F
 
 def orthonormal(Y: Float[Array, "p k"]) -> Float[Array, "p k"]:
     """The columns of Y made orthonormal one after the other (Gram, Schmidt), each twice against rounding."""
-    columns: list[Array] = []
-    for i in range(Y.shape[1]):
-        v = Y[:, i]
-        if columns:
-            before = jnp.stack(columns, axis=1)
-            for _ in range(2):
-                v = v - before @ (before.T @ v)
-        columns.append(v / jnp.maximum(jnp.sqrt(v @ v), jnp.finfo(Y.dtype).tiny))
-    return jnp.stack(columns, axis=1)
+
+    def one(i: Array, Q: Array) -> Array:
+        # Columns from i on are zero still, so that they take no part.
+        v = jax.lax.dynamic_index_in_dim(Y, i, 1, keepdims=False)
+        for _ in range(2):
+            v = v - Q @ (v @ Q)
+        v = v / jnp.maximum(jnp.sqrt(v @ v), jnp.finfo(Y.dtype).tiny)
+        return jax.lax.dynamic_update_index_in_dim(Q, v, i, 1)
+
+    return jax.lax.fori_loop(0, Y.shape[1], one, jnp.zeros_like(Y))
 
 
 def _spread(Y: Float[Array, "p k"]) -> Float[Array, "p k"]:

@@ -19,7 +19,7 @@ from .._result import Made, Result, load, result
 from ..data import Dataset
 from ..network import Network
 from ._average import averaged
-from ._optimizers import OPTIMIZERS, REFRESH_EVERY, optimizer
+from ._optimizers import DEFAULT, OPTIMIZERS, REFRESH_EVERY, optimizer
 from ._rngd import refresh
 from ._task import Parts, Split, Task, perceptron, prepared, split
 
@@ -110,9 +110,9 @@ def train(
     hidden: Sequence[int] = _HIDDEN,
     activation: str = "relu",
     batch_norm: bool = False,
-    optimizer: str = "rngd",
+    optimizer: str = DEFAULT,
     learning_rate: float | None = None,
-    schedule: str = "constant",
+    schedule: str | None = None,
     inputs: str | None = None,
     epochs: int = 5,
     points: int = 1,
@@ -132,11 +132,16 @@ def train(
         activation: of the hidden layers.
         batch_norm: whether batch normalization follows each hidden layer.
         optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "nadam", "rmsprop", "adagrad", "lion", "muon",
-            "soap", "schedule-free", "schedule-free-sgd", "rngd", "rngd-units" or "rngd-published".
-        learning_rate: by default the optimizer's usual one.
-        schedule: "constant", or "cosine" to fall to 0 at the end.
-        inputs: "raw", "centred" (the training mean taken off) or "white" (see `whiten`); by default what suits the
-            optimizer: white for "rngd", raw for all others.
+            "soap", "schedule-free", "schedule-free-sgd", "rngd-units" (RNGD on a few axes with momentum, in steps that
+            are shares of the preactivations, whose rate is that of batches of 200), "rngd-averaged" (the same with an
+            average of the weights, for few epochs), "rngd" (whole metrics) or "rngd-published".
+        learning_rate: by default the optimizer's usual one; that of "rngd-units" goes as 1/√ of the examples of all
+            steps, 0.02 for 100,000.
+        schedule: "constant", or "cosine" to fall to 0 at the end; by default "cosine" for "rngd-units", and "constant"
+            for all others.
+        inputs: "raw", "centred" (the training mean taken off), "white" (see `whiten`) or "axes" (white on the first 64
+            principal axes, from 2,000 inputs); by default what suits the optimizer: axes for "rngd-averaged" and
+            "rngd-units", white for "rngd", raw for all others.
         epochs: passes over the training part.
         points: points of the curves in each epoch.
         batch: examples in a step.
@@ -228,7 +233,7 @@ def _prepare(data, test, net, name, rate, schedule, inputs, epochs, batch, l2, s
     count = len(raw.train.x) // batch
     if count < 1:
         raise ValueError(f"batch is {batch}, but the training part has only {len(raw.train.x)} examples.")
-    chosen, rate = optimizer(name, rate, schedule, epochs * count)
+    chosen, rate, schedule = optimizer(name, rate, schedule, epochs * count, batch)
     parts, white, seconds = prepared(raw, inputs)
     task = Task(net, l2, white, chosen)
     checksum = data.checksum if test is None else f"{data.checksum}+{test.checksum}"

@@ -12,8 +12,8 @@ from ._page import Context
 from ._reasons import no_rivals
 from ._tables import Table
 
-_OPTIMIZERS = ("rngd", "sgd", "momentum", "adam")
-_FEW = ("rngd", "sgd", "adam")
+_OPTIMIZERS = ("rngd-units", "sgd", "momentum", "adam")
+_FEW = ("rngd-units", "sgd", "adam")
 _PER_CLASS = 500
 
 
@@ -43,10 +43,10 @@ def fisher(context: Context) -> str:
         raise ValueError(f"no optimizer could be trained: {' '.join(stopped)}")
     return (
         paragraph(
-            "RNGD follows the gradient in the metric of relative Fisher information, layer by layer, on white inputs; "
-            f"its rivals are at their usual rates. The network has hidden widths {named} and {act}; of {data.count:,} "
-            f"examples five sevenths are trained on, in batches of {batch}. The cost is the cross-entropy with the "
-            "term ½·0.001·|W|²."
+            "RNGD follows the gradient in the metric of relative Fisher information, layer by layer, on white inputs, "
+            "in steps whose size falls to 0; its rivals are at their usual rates. The network has hidden widths "
+            f"{named} and {act}; of {data.count:,} examples five sevenths are trained on, in batches of {batch}. The "
+            "cost is the cross-entropy with the term ½·0.001·|W|²."
         )
         + math("w′ = w - η (F + ε)^{-1} ∇L", block=True)
         + side_by_side(
