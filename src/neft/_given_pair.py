@@ -50,7 +50,13 @@ def serves(act: Activation, patterns: Sequence[Orders], count: int, rtol: float)
 
 
 def given_pairs(
-    act: Activation, patterns: Sequence[Orders], K: np.ndarray, *, rtol: float, first: int | None = None, others: int = 2
+    act: Activation,
+    patterns: Sequence[Orders],
+    K: np.ndarray,
+    *,
+    rtol: float,
+    first: int | None = None,
+    others: int = 2,
 ) -> tuple[np.ndarray, ...]:
     """⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c) σ^(s)(z_d)⟩ for each pattern (p, q, r, s), of shape (N, N, N, N).
 

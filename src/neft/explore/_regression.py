@@ -14,7 +14,7 @@ from ._settings import Refused, Settings
 GRID, FEW = 41, 21
 """Places on the line at infinite width, and at this width or by simulation."""
 
-_TENSORS, _TOLERANCE = ("K", "Theta", "K1", "Theta1", *"ABDFPQRSTU"), 3e-5
+_TENSORS, _TOLERANCE = ("K", "Theta", "K1", "Theta1", *"ABDFPQRSTU"), 1e-4
 _PER_DECADE, _DECADES = 4, 4
 _REACH, _BESIDE = 2.0, 0.02
 
@@ -39,18 +39,16 @@ def arrays(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
 
 def times(settings: Settings) -> np.ndarray:
     """The moments of the slider: 0, four decades around 1 over the NTK's largest eigenvalue, and infinity."""
-    largest = np.linalg.eigvalsh(_kernels(settings)[1])[-1]
+    N = len(settings.points)
+    return _moments(_on_line(settings)[1][:N, :N])
+
+
+def _moments(Theta: np.ndarray) -> np.ndarray:
+    largest = np.linalg.eigvalsh(Theta)[-1]
     if not largest > 0:
         raise ValueError("all learning rates are 0, so that nothing is trained.")
     later = 10.0 ** (np.arange(_PER_DECADE * _DECADES + 1) / _PER_DECADE - 1) / largest
     return np.concatenate([[0.0], [float(f"{time:.3g}") for time in later], [np.inf]])
-
-
-def _kernels(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
-    x, _ = arrays(settings)
-    K, Theta = _on_line(settings)
-    N = len(x)
-    return K[:N, :N], Theta[:N, :N]
 
 
 def _on_line(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +100,6 @@ def finite(settings: Settings) -> dict[str, Any]:
             }
         )
     x, y = arrays(settings)
-    at = times(settings)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         # Covariances between places on the line are not shown, so that they are not made.
@@ -111,6 +108,7 @@ def finite(settings: Settings) -> dict[str, Any]:
             tensors = width.output_tensors(network(settings), np.concatenate([x, line(FEW)]), _TENSORS, **given)
         except width.AbsentTensor as absent:
             raise ValueError(f"the curve at this width needs tensors that are not known here: {absent}") from None
+        at = _moments(tensors["Theta"][: len(x), : len(x)])
         found = training.predict_from_tensors(tensors, y, settings.width, time=at)
     return {
         "x": short(line(FEW)[:, 0]),

@@ -16,6 +16,7 @@ from .._progress import heard_by
 from ..tangent import mlp_ntk
 from . import _flow, _limits, _phases, _regression
 from ._numbers import short
+from ._page import ACTIVATIONS
 from ._settings import Refused, Settings
 
 Say = Callable[[float, dict[str, Any] | None], None]
@@ -169,10 +170,18 @@ def _moment(outputs: np.ndarray) -> dict[str, Any]:
     }
 
 
+def ahead(settings: Settings, say: Say) -> dict[str, Any]:
+    """The coarse phase diagrams of the activations that the page names, one by one."""
+    for i, name in enumerate(ACTIVATIONS, start=1):
+        say(i / len(ACTIVATIONS), {"activation": name, "phases": _phases.phases(Settings(activation=name))})
+    return {}
+
+
 JOBS: dict[str, Callable[[Settings, Say], dict[str, Any]]] = {
     "draw": drawn,
     "phases": fine_phases,
     "words": words,
     "finite": finite,
     "train": trained,
+    "ahead": ahead,
 }

@@ -27,7 +27,7 @@ _TOLERANCE = 1e-7
 
 @public
 def repeated_kernel(net: Network, x: Any) -> Kernel:
-    """What `kernel` gives in float64, for tens of inputs to a network whose layers between the first and the last agree.
+    """What `kernel` gives in float64, for tens of inputs to a network whose inner layers agree.
 
     Depth and hyperparameters are numbers that the program is given: it compiles once for an activation and the kinds of
     blocks. Where its Hermite expansion of 1024 terms is not good to 1e-7, or layers differ, `kernel` itself is asked.
@@ -121,7 +121,7 @@ class _AllPairs:
         return self.pair(tilt, stage).square if form_of(tilt) is not None else self._expanded(tilt.function, stage)[0]
 
     def _at(self, function: Any, K: Any) -> Any:
-        return function(root(K)[:, None] * self.rule[0])
+        return function(root(K)[:, None] * self.rule[0][None, :])
 
     def _expanded(self, function: Any, stage: Stage) -> tuple[Any, Any]:
         _, w, hermite = self.rule

@@ -68,7 +68,7 @@ def next_layer(
     first: int | None = None,
     others: int = 2,
 ) -> Tensors:
-    """The tensors of layer l+1, those after the block, from those of layer l; `first`, `others`: `almost_everywhere`."""
+    """The tensors of layer l+1, those after the block, from those of layer l; options of `almost_everywhere`."""
     mean = averages(act, layer.K, wanted, rtol=rtol, first=first, others=others)
     linear, own, without = block.tensors(), mean.ss.diagonal(), "Theta" not in wanted
     assert isinstance(linear, Linear)

@@ -207,6 +207,9 @@
         panel.hidden = name !== tab;
         if (was && name === tab && this.regression) { this.showAll(); this.regression.changed(); }
       }
+      this.find("#hero").hidden = tab !== "start";
+      // Networks that are drawn are those of the first tab.
+      if (!this.facts.tables) this.find("#draw-box").hidden = tab !== "start";
       if (this.written !== undefined || tab !== "start") this.write();
     }
 

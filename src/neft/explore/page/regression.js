@@ -38,7 +38,7 @@
       this.finite = this.trained = null;
       page.find("#view-regression").classList.add("busy");
       // While a slider moves nothing is asked.
-      await new Promise(after => setTimeout(after, this.infinite ? 180 : 0));
+      await new Promise(after => setTimeout(after, this.infinite ? 30 : 0));
       if (key !== this.asked) return;
       try {
         const found = await page.source.ask("regression", page.settings);
@@ -87,11 +87,11 @@
       this.frame.picture.addEventListener("click", event => this.click(event));
       let words = `Dashed: the mean of infinitely wide networks at time ${text}, with two standard deviations over initializations.`;
       if (page.facts.tables) words += "";
-      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
+      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + this.finite.notes.map(note => ` ${note[0].toUpperCase()}${note.slice(1)}`).join("");
       else words += ` What this width changes takes some seconds: ask for it above${page.settings.depth > page.facts.limits.finite ? ` (networks of at most ${page.facts.limits.finite} layers)` : ""}.`;
       if (this.trained) words += this.trained.moments[i] ? ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`
         : ` The ${this.trained.draws} trained networks are shown up to t = ${neft.short(this.trained.times[this.trained.moments.findLastIndex(Boolean)])}: the end of training itself is left to theory.`;
-      if (infinite.notes.length) words += ` ${infinite.notes.join(" ")}`;
+      words += infinite.notes.map(note => ` ${note[0].toUpperCase()}${note.slice(1)}`).join("");
       card.querySelector(".caption").textContent = words;
       const near = x => d3.minIndex(infinite.x, v => Math.abs(v - x));
       const places = this.finite?.x ?? d3.range(-2, 2.01, 0.2).map(x => +x.toFixed(2));
