@@ -4,6 +4,8 @@
 # Roberts, Yaida, Hanin 2022, §4 follow the distribution of a layer's preactivations from layer to layer. At order 1/width it
 # is Gaussian but for a four-point vertex V, which every layer adds to. An observer sees it as the excess kurtosis of a
 # neuron, 3V/(nK²), which a Gaussian does not have.
+#
+# Held to, by the assertions of this page: that V is 0 in layer 1 and grows from layer to layer. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

@@ -3,6 +3,8 @@
 #
 # Roberts, Yaida, Hanin 2022, §8 give the NTK its own recursion: its mean Θ, and at order 1/width its fluctuations A and B from draw to
 # draw. A diagonal element varies by (A + 2B)/n.
+#
+# Held to, by the assertions of this page: that A and B are 0 in layer 1, and the recursions of Θ, A and B by drawn networks. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

@@ -3,6 +3,8 @@
 #
 # Roberts, Yaida, Hanin 2022, §9: at criticality the NTK grows with depth like a power, and its spread from draw to draw by √(depth/width),
 # with a coefficient of each universality class. So networks of equal depth over width learn alike.
+#
+# Held to, by the assertions of this page: that the spread of the NTK depends on depth over width. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

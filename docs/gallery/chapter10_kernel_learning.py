@@ -3,6 +3,8 @@
 #
 # Roberts, Yaida, Hanin 2022, §10: at infinite width gradient descent is kernel regression with the NTK, from a random start. Its mean and
 # spread over initializations are known, and networks of finite width are near.
+#
+# Held to, by the assertions of this page: the mean and spread of kernel regression with the NTK, by trained networks. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

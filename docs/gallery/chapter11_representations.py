@@ -3,6 +3,8 @@
 #
 # Roberts, Yaida, Hanin 2022, §11: at infinite width training does not move the NTK. At finite width the dNTK moves it, by an amount that
 # goes with depth over width: to first order this is what learning of representations is.
+#
+# Held to, by the assertions of this page: that the NTK moves by an amount that falls like 1/width and grows with depth. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

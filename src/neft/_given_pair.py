@@ -50,12 +50,18 @@ def serves(act: Activation, patterns: Sequence[Orders], count: int, rtol: float)
 
 
 def given_pairs(
-    act: Activation, patterns: Sequence[Orders], K: np.ndarray, *, rtol: float, first: int | None = None
+    act: Activation,
+    patterns: Sequence[Orders],
+    K: np.ndarray,
+    *,
+    rtol: float,
+    first: int | None = None,
+    others: int = 2,
 ) -> tuple[np.ndarray, ...]:
     """⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c) σ^(s)(z_d)⟩ for each pattern (p, q, r, s), of shape (N, N, N, N).
 
     The error is at most about rtol times the largest entry of each array. With `first` only tuples are made in which at
-    most two different inputs stand that are not among that many first ones; the other entries are 0.
+    most `others` (1 or 2) different inputs stand that are not among that many first ones; the other entries are 0.
     """
     sample = _hardest(K)
     spacing, before, error = _STEPS[-1], None, math.inf
@@ -71,7 +77,7 @@ def given_pairs(
     # What was measured is the error of the coarser step.
     spacing = _STEPS[max(_STEPS.index(spacing) - 1, 0)] if error <= rtol / 3 else spacing
     dtype = np.dtype(np.float32 if rtol >= _SINGLE else np.float64)
-    return _all(act, patterns, K, spacing, rtol, first, dtype, label=f"averages over {len(K)} inputs")
+    return _all(act, patterns, K, spacing, rtol, first, dtype, others, label=f"averages over {len(K)} inputs")
 
 
 def _hardest(K: np.ndarray) -> np.ndarray:
@@ -91,6 +97,7 @@ def _all(
     rtol: float,
     first: int | None,
     dtype: np.dtype,
+    others: int = 2,
     label: str | None = None,
 ) -> tuple[np.ndarray, ...]:
     N, length = len(K), act.length
@@ -100,7 +107,7 @@ def _all(
     widest = math.sqrt(float(np.diag(K).max()))
     reach = math.sqrt(2 * math.log(1 / rtol)) + 0.7
     nodes, weights = _disc(spacing * length / widest if widest > length else spacing, reach)
-    jobs = _jobs(N, first)
+    jobs = _jobs(N, first) if others == 2 or first == N else _jobs_with_one(N, first)
     measure, chosen = _shortest(K, jobs, length)
     longest = float(measure[chosen].max())
     if _terms(longest, rtol) > _TERMS:
@@ -156,6 +163,17 @@ def _jobs(N: int, first: int) -> list[_Job]:
         for q in range(first, N)
     ]
     jobs += [_Job(p, q, np.array([p, q]), np.array([p, q])) for p, q in itertools.combinations(range(first, N), 2)]
+    return jobs
+
+
+def _jobs_with_one(N: int, first: int) -> list[_Job]:
+    # The same where beside the first inputs only one other stands, once or more often.
+    jobs = [_Job(p, p, np.array([p]), np.array([p])) for p in range(N)]
+    pairs = itertools.combinations(range(first), 2)
+    jobs += [_Job(p, q, np.arange(p, first), np.arange(p, N)) for p, q in pairs]
+    jobs += [
+        _Job(p, q, np.append(np.arange(p, first), q), np.array([p, q])) for p in range(first) for q in range(first, N)
+    ]
     return jobs
 
 

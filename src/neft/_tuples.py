@@ -49,11 +49,13 @@ def almost_everywhere(
     rtol: float,
     mean: np.ndarray | None = None,
     first: int | None = None,
+    others: int = 2,
 ) -> tuple[np.ndarray, ...]:
     """What `gaussian.products` gives, for arguments known to be good, of derivatives of any order, deltas left out.
 
-    An activation with kinks may be given variables of nonzero mean, shape (N,). With `first`, tuples of more than two
-    different inputs that are not among that many first ones need not be made; their entries mean nothing.
+    An activation with kinks may be given variables of nonzero mean, shape (N,). With `first`, tuples of more than
+    `others` (1 or 2) different inputs that are not among that many first ones need not be made; their entries mean
+    nothing.
     """
     if mean is None and few(act.fourier, K):
         return tuple(product_average(act.fourier, pattern, K) for pattern in patterns)
@@ -61,10 +63,10 @@ def almost_everywhere(
         # The same variable twice is one variable.
         where = _distinct(K)[1]
         first = None if first is None else int((distinct < first).sum())
-        found = almost_everywhere(act, patterns, K[np.ix_(distinct, distinct)], rtol=rtol, first=first)
+        found = almost_everywhere(act, patterns, K[np.ix_(distinct, distinct)], rtol=rtol, first=first, others=others)
         return tuple(array[np.ix_(*(where,) * array.ndim)] for array in found)
     if mean is None and serves(act, patterns, len(K), rtol):
-        return given_pairs(act, patterns, K, rtol=rtol, first=first)
+        return given_pairs(act, patterns, K, rtol=rtol, first=first, others=others)
     # Refine on the hardest subsets alone, then do all of them once.
     samples = _hardest(K)
     levels = _levels(act, patterns, rtol)

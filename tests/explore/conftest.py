@@ -1,18 +1,14 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from browsing import listened
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
 PATIENCE = 240_000  # milliseconds, on a busy machine
 
 
@@ -37,17 +33,6 @@ def serving(*options, state=None):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed, so the page was not opened in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="session")
 def server():
     with serving() as (_, address):
         yield address
@@ -59,12 +44,8 @@ def opened(browser):
     pages = []
 
     def go(address, *, size=(1280, 900), wait=True, **options):
-        page = browser.new_page(viewport=dict(zip(("width", "height"), size)), **options)
+        page = listened(browser.new_page(viewport=dict(zip(("width", "height"), size)), **options))
         page.set_default_timeout(PATIENCE)
-        page.said, page.asked = [], []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(f"{error} {error.stack}"))
-        page.on("request", lambda request: page.asked.append(request.url))
         page.goto(address)
         pages.append(page)
         if wait:
@@ -96,14 +77,3 @@ def until(found, seconds=60.0):
     while not found():
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-AXE = Path(__file__).parent / "axe" / "axe.min.js"
-
-
-def violations(page):
-    """The serious ones that axe-core finds."""
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-    return [(one["id"], one["nodes"][0]["html"][:120]) for one in serious]

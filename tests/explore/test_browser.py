@@ -9,11 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from browsing import serious
 
 import neft
 from neft.explore._settings import Settings
 
-from .conftest import quiet, serving, shown, until, violations, when
+from .conftest import quiet, serving, shown, until, when
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("explorer")]
 
@@ -128,7 +129,7 @@ def test_the_buttons_give_code_picture_and_numbers(opened, server, tmp_path):
     python, shell = page.inner_text("#code-python"), page.inner_text("#code-shell")
     assert shell == "neft stats --activation tanh --depth 3 --width 16 --C-W 1.5 --interpret --plot density.svg"
     assert "neft.MLP((16, *[16] * 2, 1), 'tanh', C_W=1.5)" in python
-    assert "depth=3" in page.inner_text("#code-address") and violations(page) == []
+    assert "depth=3" in page.inner_text("#code-address") and serious(page) == []
     page.click("#code >> text=Close")
     with page.expect_download() as download:
         page.click("#view-flow .tools >> text=JSON")
@@ -171,7 +172,7 @@ def test_everybody_can_use_the_page(opened, server, size, scheme):
     page = opened(address, size=size, color_scheme=scheme, reduced_motion="reduce")
     when(page, "neftExplore.page.phases")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    assert violations(page) == []
+    assert serious(page) == []
     for view in ("phase", "flow", "density", "ntk"):
         card = page.locator(f"#view-{view}")
         assert len(card.locator(".caption").inner_text()) > 20 and card.locator("svg").first.get_attribute("aria-label")
@@ -190,7 +191,7 @@ def test_the_second_tab_shows_trained_functions_over_time(opened, server):
     page.focus("#tab-start")
     page.keyboard.press("ArrowRight")
     when(page, "neftExplore.page.regression.infinite")
-    assert page.is_visible("#view-regression svg") and page.is_hidden("#panel-start") and violations(page) == []
+    assert page.is_visible("#view-regression svg") and page.is_hidden("#panel-start") and serious(page) == []
     found = page.evaluate("neftExplore.page.regression.infinite")
     x, y = zip(*Settings().points)
     net = Settings().network(inputs=1)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browsing import serious
 
 import neft
 from neft.explore import _code, _static
 from neft.explore._settings import Settings
 
-from .conftest import shown, violations, when
+from .conftest import shown, when
 
 FEW = (("tanh",), np.array([0.0, 0.1]), np.array([1.0, 1.5]))
 
@@ -46,7 +47,7 @@ def test_the_file_shows_what_theory_says_without_asking_anybody(opened, file):
     when(page, "neftExplore.page.settings.C_W === 1 && !neftExplore.page.asking")
     page.click("#tab-train")
     when(page, "!!neftExplore.page.regression.infinite")
-    assert page.is_visible("#view-regression svg") and violations(page) == []
+    assert page.is_visible("#view-regression svg") and serious(page) == []
     page.reload()
     shown(page)
     assert page.said == [] and {url for url in page.asked if url.startswith("http")} == set()

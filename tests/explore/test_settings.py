@@ -94,3 +94,30 @@ def test_a_tensor_that_does_not_exist_is_named():
     found = _flow.flow(Settings(activation="relu", C_W=2.0))
     assert set(found["absent"]) == {"R", "S", "T", "U"} and "jumps at 0" in found["absent"]["R"]
     assert len(found["tensors"]["V"]) == 8
+
+
+def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch, tmp_path):
+    many, cleared = tmp_path / "maps", []
+    many.write_text("line\n" * 31_000)
+    monkeypatch.setattr(_flow, "_MAPS", many)
+    monkeypatch.setattr(_flow.jax, "clear_caches", lambda: cleared.append(True))
+    before = _flow.flow(Settings(activation="relu", C_W=2.0))
+    assert cleared == [True]
+    many.write_text("line\n" * 29_000)
+    assert _flow.flow(Settings(activation="relu", C_W=2.0)) == before and cleared == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _flow._MAPS.exists(), reason="only Linux tells how many memory maps are held")
+def test_a_long_lecture_holds_a_bounded_number_of_programs(monkeypatch):
+    def held():
+        return len(_flow._MAPS.read_bytes().splitlines())
+
+    _flow.flow(Settings())
+    most = held() + 60  # a few programs, each of which holds some
+    monkeypatch.setattr(_flow, "_MOST_MAPS", most)
+    seen = []
+    for name in ("erf", "sin", "softplus", "sigmoid", "elu"):
+        _flow.flow(Settings(activation=name))
+        seen.append(held())
+    assert max(seen) < most + 400 and min(seen) <= most

@@ -1,25 +1,11 @@
 """Pages in a real browser: nothing asked of anyone, nothing in the way of anything else, usable by everybody."""
 
-import shutil
-from pathlib import Path
-
 import pytest
+from browsing import listened, serious
 
 from neft import report
 
 pytestmark = [pytest.mark.xdist_group("whole page"), pytest.mark.slow]
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
-AXE = (Path(__file__).parents[1] / "axe" / "axe.min.js").read_text()
-"""axe-core 4.10.3, under the MPL-2.0 that stands beside it."""
-
-SERIOUS = """async () => {
-  const found = await axe.run(document, {resultTypes: ['violations']});
-  return found.violations.filter(v => ['serious', 'critical'].includes(v.impact))
-    .map(v => `${v.id}: ${v.nodes[0].html.slice(0, 100)}`);
-}"""
 
 SIZES = {"phone": (390, 844), "desktop": (1280, 900)}
 
@@ -78,32 +64,6 @@ CONTRAST = """() => {
   }
   return low;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed, so the page was not opened in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield opened
-        opened.close()
-
-
-def listened(page):
-    """The page, which keeps what is said on its console and what it asks for."""
-    page.said, page.asked = [], []
-    page.on("console", lambda message: page.said.append(message.text))
-    page.on("pageerror", lambda error: page.said.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
-    return page
-
-
-def serious(page):
-    """What axe-core finds. A page's own policy forbids other scripts, and its evaluation goes around that."""
-    page.evaluate(AXE)
-    return page.evaluate(SERIOUS)
 
 
 @pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)

@@ -58,10 +58,15 @@ AT_ONCE = ("flow", "words", "phases", "regression", "code", *(f"numbers/{view}" 
 JOBS = ("draw", "phases", "words", "finite", "train")
 
 
-def warm() -> None:
-    """Compile what the first view needs, while the page is being opened."""
+def warm(workers: Workers) -> None:
+    """Compile what the first view needs, while the page is being opened; then learn the phases of other activations."""
+    from . import _phases
+
     for name in ("flow", "phases", "words"):
         at_once(name, Settings())
+    for record in workers.beside("ahead", Settings().record()):
+        if "found" in record:
+            _phases.remember(Settings(activation=record["found"]["activation"]), record["found"]["phases"])
 
 
 async def _index(request: Request) -> Response:

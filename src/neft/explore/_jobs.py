@@ -27,6 +27,7 @@ class Workers:
     def __init__(self, most: int = MOST_JOBS) -> None:
         self._most, self._lock = most, threading.Lock()
         self._idle: list[_Process] = []
+        self._own: list[_Process] = []
         self._working: set[_Process] = set()
         self._closed = False
 
@@ -56,6 +57,20 @@ class Workers:
             self._working.add(process)
         return Job(self, process, name, settings)
 
+    def beside(self, name: str, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What a process says about a job of the server's own, which takes the place of none."""
+        with self._lock:
+            if self._closed:
+                return
+            process = _Process()
+            self._own.append(process)
+        process.ask({"name": name, "settings": settings})
+        for record in process.records():
+            yield record
+            if "progress" not in record:
+                break
+        process.end()
+
     def release(self, process: "_Process", *, usable: bool) -> None:
         """Take a process back, or end it."""
         with self._lock:
@@ -76,7 +91,7 @@ class Workers:
     def close(self) -> None:
         """End all processes."""
         with self._lock:
-            self._closed, everybody = True, [*self._idle, *self._working]
+            self._closed, everybody = True, [*self._idle, *self._working, *self._own]
             self._idle = []
         for process in everybody:
             process.end()

@@ -13,6 +13,9 @@ MOST_POINTS = 12
 FARTHEST, HIGHEST = 3.0, 10.0
 """Positions of training points of the regression, and their targets."""
 
+DEEPEST_FINITE = 5
+"""Layers of networks whose trained functions are corrected to order 1/width: more take longer than ten seconds."""
+
 MOST_BYTES = 32_768
 """Of a request's body."""
 

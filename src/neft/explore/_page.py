@@ -48,6 +48,7 @@ def facts(**more: Any) -> dict[str, Any]:
             "C_b": [0, HIGHEST_C_b],
             "C_W": [0, HIGHEST_C_W],
             "points": _limits.MOST_POINTS,
+            "finite": _limits.DEEPEST_FINITE,
         },
         **more,
     }

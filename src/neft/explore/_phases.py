@@ -28,7 +28,16 @@ def diagram(settings: Settings, *, fine: bool) -> PhaseDiagram:
 
 def phases(settings: Settings, *, fine: bool = False) -> dict[str, Any]:
     """The diagram as numbers, from what it depends on alone."""
-    return _phases(*of_phases(settings), fine)
+    known = None if fine else _AHEAD.get(of_phases(settings))
+    return known or _phases(*of_phases(settings), fine)
+
+
+_AHEAD: dict[tuple[str, str, float, str], dict[str, Any]] = {}
+
+
+def remember(settings: Settings, found: dict[str, Any]) -> None:
+    """Keep a coarse diagram that another process has computed."""
+    _AHEAD[of_phases(settings)] = found
 
 
 def of_phases(settings: Settings) -> tuple[str, str, float, str]:

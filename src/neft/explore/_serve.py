@@ -67,7 +67,7 @@ def _run(listener: socket.socket, port: int, token: str, started: Callable[[], N
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             started()
-            threading.Thread(target=warm, daemon=True).start()
+            threading.Thread(target=warm, args=(workers,), daemon=True).start()
             threading.Thread(target=workers.prepare, daemon=True).start()
 
     with Workers() as workers:

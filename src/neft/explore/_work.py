@@ -16,6 +16,7 @@ from .._progress import heard_by
 from ..tangent import mlp_ntk
 from . import _flow, _limits, _phases, _regression
 from ._numbers import short
+from ._page import ACTIVATIONS
 from ._settings import Refused, Settings
 
 Say = Callable[[float, dict[str, Any] | None], None]
@@ -124,7 +125,15 @@ def words(settings: Settings, say: Say) -> dict[str, Any]:
 
 def finite(settings: Settings, say: Say) -> dict[str, Any]:
     """Trained networks to order 1/width."""
-    with heard_by(lambda _, done, total: say(done / (total or done), None)):
+    layers, inside = 0, 0.0
+
+    def heard(label: str, done: int, total: int | None) -> None:
+        # Layer by layer, and within a layer by its averages; what follows them takes as long as two layers.
+        nonlocal layers, inside
+        layers, inside = (done, 0.0) if label == "layers" else (layers, done / (total or done))
+        say(round((layers + inside) / (settings.depth + 1), 2), None)
+
+    with heard_by(heard):
         return _regression.finite(settings)
 
 
@@ -136,15 +145,17 @@ def trained(settings: Settings, say: Say) -> dict[str, Any]:
     key, draws = jax.random.key(settings.seed), min(settings.draws, TRAINED)
     found = {"x": short(places[:, 0]), "times": short(at), "draws": draws}
     moments: list[dict[str, Any] | None] = [None] * len(at)
-    # Early moments take the least; before training is what each of them began with.
-    for i in range(1, len(at)):
-        time = None if np.isinf(at[i]) else float(at[i])
-        one = training.ensemble(net, x, y, places, draws=draws, key=key, dtype=np.float32, time=time)
+    # Early moments take the least; before training is what each of them began with. The end of training takes ten times
+    # as long as the last moment before it, so that it is left to theory.
+    moving = np.flatnonzero(np.isfinite(at) & (at > 0))
+    for i in moving:
+        one = training.ensemble(net, x, y, places, draws=draws, key=key, dtype=np.float32, time=float(at[i]))
         if one.good.sum() < 2:
             raise ValueError("fewer than two networks could be trained to the end: take a smaller C_W or more width.")
         moments[i] = _moment(one.test[one.good][..., 0])
         moments[0] = _moment(one.start[..., 0])
-        say(i / (len(at) - 1), found | {"moments": moments})
+        # Steps are as many as time is long.
+        say(0.1 + 0.9 * float(at[moving[moving <= i]].sum() / at[moving].sum()), found | {"moments": moments})
     return found | {"moments": moments}
 
 
@@ -159,10 +170,18 @@ def _moment(outputs: np.ndarray) -> dict[str, Any]:
     }
 
 
+def ahead(settings: Settings, say: Say) -> dict[str, Any]:
+    """The coarse phase diagrams of the activations that the page names, one by one."""
+    for i, name in enumerate(ACTIVATIONS, start=1):
+        say(i / len(ACTIVATIONS), {"activation": name, "phases": _phases.phases(Settings(activation=name))})
+    return {}
+
+
 JOBS: dict[str, Callable[[Settings, Say], dict[str, Any]]] = {
     "draw": drawn,
     "phases": fine_phases,
     "words": words,
     "finite": finite,
     "train": trained,
+    "ahead": ahead,
 }

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._percent import percent
+from ..network import Block, Dense, LayerNorm, Nonlinearity, Residual, RMSNorm
 from ._first import advised, first_screen, outputs, sizes, verdict
 from ._html import answers, folded, table
 from ._page import Context
@@ -30,7 +31,7 @@ def glance_at_blocks(context: Context) -> str:
             "" if known else absent or "",
             sizes(of) if known else (),
             "" if of.unknown else outputs(of, context.quick),
-            advised(no_advice(of) or _advice(of), ""),
+            advised(no_advice(of) or _advice(of), "" if no_advice(of) else _command(of)),
         )
         + answers(*asked)
         + folded(f"The {of.net.depth} blocks that hold weights", table(_blocks(of)))
@@ -103,6 +104,35 @@ def _critical(of: Subject) -> str:
 
 def _advice(of: Subject) -> str:
     return of.advice if isinstance(of.advice, str) else of.advice.summary
+
+
+def _command(of: Subject) -> str:
+    # What the command line can say by itself; any other block comes from the file that the network was read from.
+    if isinstance(of.advice, str):
+        return ""
+    found, net = of.advice, of.net
+    wide = of.width if found.width_needed is None else max(of.width, found.width_needed)
+    sizes = f"--depth {found.depth} --width {wide} --inputs {net.inputs} --outputs {net.outputs} --q {of.q:.4g}"
+    words = _in_words_of_the_command_line(of) or "--network net.json"
+    command = f"neft advise {words} {sizes} --code torch"
+    return command if "--network" not in words else f"# net.json: net.to_dict() by json.dump\n{command}"
+
+
+def _in_words_of_the_command_line(of: Subject) -> str | None:
+    assert of.step is not None
+    block, *others = of.step
+    if others or not isinstance(block, Residual) or isinstance(block.skip, Block):
+        return None
+    *norm, act, dense = block.branch if len(block.branch) > 1 else (None, None)
+    norms = {repr(RMSNorm()): "rms", repr(LayerNorm()): "layer"}
+    if not isinstance(act, Nonlinearity) or not isinstance(dense, Dense) or len(norm) > 1:
+        return None
+    if norm and repr(norm[0]) not in norms:
+        return None
+    named = act.activation.name
+    words = [f"'{named}'" if "(" in named else named, "--residual"]
+    words += [] if float(block.skip) == 1 else [f"--skip {float(block.skip):.6g}"]
+    return " ".join([*words, *(f"--norm {norms[repr(one)]}" for one in norm)])
 
 
 def _blocks(of: Subject) -> Table:

@@ -12,6 +12,7 @@ from ._initializers import initializer_code as initializer_code
 from ._interpretation import interpret as interpret
 from ._kernel import kernel as kernel
 from ._kernel_pairs import pair_kernel as pair_kernel
+from ._kernel_repeated import repeated_kernel as repeated_kernel
 from ._one_input import Rates as Rates
 from ._one_input import flow as flow
 from ._output import output_tensors as output_tensors

@@ -66,9 +66,10 @@ def next_layer(
     *,
     rtol: float,
     first: int | None = None,
+    others: int = 2,
 ) -> Tensors:
-    """The tensors of layer l+1, those after the block, from those of layer l; `first` as in `almost_everywhere`."""
-    mean = averages(act, layer.K, wanted, rtol=rtol, first=first)
+    """The tensors of layer l+1, those after the block, from those of layer l; options of `almost_everywhere`."""
+    mean = averages(act, layer.K, wanted, rtol=rtol, first=first, others=others)
     linear, own, without = block.tensors(), mean.ss.diagonal(), "Theta" not in wanted
     assert isinstance(linear, Linear)
     means = Means(own[:, None], own[None, :], mean.ss, 0 * mean.ss if without else mean.dd)

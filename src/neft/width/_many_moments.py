@@ -50,7 +50,7 @@ class Averages(NamedTuple):
 
 
 def averages(
-    act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float, first: int | None = None
+    act: Activation, K: np.ndarray, wanted: frozenset[str], *, rtol: float, first: int | None = None, others: int = 2
 ) -> Averages:
     """The averages that the recursions of the wanted tensors ask for, at a covariance K with positive diagonal."""
     exists = existence(act)
@@ -64,7 +64,7 @@ def averages(
     values |= {f"{name}4": tuple(found[order] for order in group) for name, group in fourth.items()}
     asked = {name: pattern for name, (pattern, users) in _FOURFOLD.items() if wanted & set(users)}
     if asked:
-        values |= zip(asked, almost_everywhere(act, list(asked.values()), K, rtol=rtol, first=first))
+        values |= zip(asked, almost_everywhere(act, list(asked.values()), K, rtol=rtol, first=first, others=others))
     # The deltas that those do not see.
     for name, kink in (("edds", 1), ("tddd", 2)):
         if name in asked and any(k.order == kink for k in act.kinks):

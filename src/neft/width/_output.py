@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import _check
 from .._precision import float64
+from .._progress import track
 from .._public import public
 from ..network import Network
 from ..network.engine import plain
@@ -21,7 +22,7 @@ MOST = 80
 @public
 @float64
 def output_tensors(
-    net: Network, x: Any, names: Sequence[str], *, rtol: float = 1e-7, first: int | None = None
+    net: Network, x: Any, names: Sequence[str], *, rtol: float = 1e-7, first: int | None = None, others: int = 2
 ) -> dict[str, np.ndarray]:
     """The named tensors of the output layer over several inputs, pairs (N, N) and others (N, N, N, N), in float64.
 
@@ -33,8 +34,9 @@ def output_tensors(
         x: the inputs, shape (N, n_0).
         names: such as "K", "Theta", "A", "R".
         rtol: the tolerance of averages over four inputs, relative to the largest.
-        first: with a number, entries are made only where at most two different inputs stand that are not among that
-            many first ones, as predictions of test inputs need them; other entries are 0 or mean nothing.
+        first: with a number, entries are made only where at most `others` different inputs stand that are not among
+            that many first ones, as predictions of test inputs need them; other entries are 0 or mean nothing.
+        others: 2, or 1 where covariances between different test inputs are not asked for.
 
     >>> from neft import MLP
 
@@ -48,6 +50,7 @@ def output_tensors(
         raise ValueError(f"x has shape {x.shape}, but must be (N, {net.inputs}) for several inputs.")
     asked, rtol = named("names", names), _check.real("rtol", rtol, above=0.0)
     first = None if first is None else _check.integer("first", first, at_least=1)
+    others = _check.integer("others", others, at_least=1, at_most=2)
     chain = plain(net)
     if chain is None or not asked <= set(present(chain.activation)):
         stats = statistics(net, x, only=tuple(asked), rtol=rtol)
@@ -64,10 +67,11 @@ def output_tensors(
         )
     first = None if first is None else int((found < first).sum())
     wanted = _many_inputs.closure(asked)
+    options = {"rtol": rtol, "first": first, "others": others}
     layer = _many_inputs.first_layer(distinct @ distinct.T / chain.inputs, chain.dense[0], wanted)
-    for l, r in zip(range(1, chain.depth), [0.0, *ratios(chain)[1:]]):
+    for l, r in track(list(zip(range(1, chain.depth), [0.0, *ratios(chain)[1:]])), "layers"):
         check_layer(l, np.diagonal(layer.K))
-        layer = _many_inputs.next_layer(chain.activation, layer, r, chain.dense[l], wanted, rtol=rtol, first=first)
+        layer = _many_inputs.next_layer(chain.activation, layer, r, chain.dense[l], wanted, **options)
     repeated = len(distinct) < len(x)
     tensors = {}
     for name in asked:

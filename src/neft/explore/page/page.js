@@ -207,6 +207,9 @@
         panel.hidden = name !== tab;
         if (was && name === tab && this.regression) { this.showAll(); this.regression.changed(); }
       }
+      this.find("#hero").hidden = tab !== "start";
+      // Networks that are drawn are those of the first tab.
+      if (!this.facts.tables) this.find("#draw-box").hidden = tab !== "start";
       if (this.written !== undefined || tab !== "start") this.write();
     }
 
@@ -475,7 +478,7 @@
       const name = found.names[found.phase[i]], xi = found.xi[i];
       const says = { ordered: "inputs become alike", chaotic: "near inputs are driven apart", critical: "differences of inputs last", diverging: "signals grow without bound", unsettled: "signals leave the range that can be computed" }[name];
       card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point lies in the ${name} phase: with depth ${says}` + (xi !== null && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
-        (found.points.length ? " Stars are critical points; the white line is χ⊥ = 1." : " The white line is χ⊥ = 1.");
+        (found.points.length ? " Stars are critical points." : "") + (d3.min(found.chi) < 1 && d3.max(found.chi) > 1 ? " The white line is χ⊥ = 1." : "");
       const rows = found.names.map((one, code) => [one, neft.percent(found.phase.filter(p => p === code).length / found.phase.length), ""]);
       rows.push(...found.points.map(p => ["critical point", `C_W ${neft.short(p.C_W, 5)}`, `C_b ${neft.short(p.C_b, 5)}`]), ["this network", `C_W ${neft.short(this.settings.C_W, 5)}`, `C_b ${neft.short(this.settings.C_b, 5)}`]);
       this.table(card, ["phase or point", "share or C_W", "C_b"], rows);

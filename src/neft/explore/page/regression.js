@@ -7,7 +7,7 @@
     constructor(page) {
       Object.assign(this, { page, infinite: null, finite: null, trained: null, index: page.moment });
       const slider = page.find("#f-time"), points = page.find("#f-points");
-      slider.addEventListener("input", () => { this.index = +slider.value; page.write(); this.show(); });
+      slider.addEventListener("input", () => { this.following = false; this.index = +slider.value; page.write(); this.show(); });
       let waiting = 0;
       points.addEventListener("input", () => {
         clearTimeout(waiting);
@@ -17,6 +17,7 @@
           else page.set({ points: rows }, points);
         }, 400);
       });
+      page.find("#finite-limit").textContent = `up to ${page.facts.limits.finite} layers`;
       page.find("#finite").addEventListener("click", () => this.start("finite"));
       page.find("#train").addEventListener("click", () => this.start("train"));
       page.find("#job-stop").addEventListener("click", () => this.end());
@@ -37,7 +38,7 @@
       this.finite = this.trained = null;
       page.find("#view-regression").classList.add("busy");
       // While a slider moves nothing is asked.
-      await new Promise(after => setTimeout(after, this.infinite ? 180 : 0));
+      await new Promise(after => setTimeout(after, this.infinite ? 30 : 0));
       if (key !== this.asked) return;
       try {
         const found = await page.source.ask("regression", page.settings);
@@ -59,12 +60,20 @@
       try {
         const running = page.run(name, name, structuredClone(page.settings), record => {
           page.find("#job-progress").value = record.progress;
-          if (record.found && key === this.key) { this.trained = record.found; this.show(); }
+          if (record.found && key === this.key) { this.trained = record.found; this.follow(); this.show(); }
         });
+        this.following = name === "train" && this.infinite?.times[this.index] === null;
         this.running(true);
         const found = await running;
         if (found && key === this.key) { this[name === "train" ? "trained" : "finite"] = found; this.running(Object.keys(page.jobs).some(slot => slot === "train" || slot === "finite")); this.show(); }
       } catch (error) { if (error.name !== "AbortError") { this.running(false); page.failed(error, "#e-job"); } }
+    }
+
+    // Who looks at the end of training, which simulation does not reach, sees it go as far as it does.
+    follow() {
+      if (!this.following) return;
+      this.index = this.trained.moments.findLastIndex(Boolean);
+      this.page.find("#f-time").value = this.index;
     }
 
     show() {
@@ -78,10 +87,11 @@
       this.frame.picture.addEventListener("click", event => this.click(event));
       let words = `Dashed: the mean of infinitely wide networks at time ${text}, with two standard deviations over initializations.`;
       if (page.facts.tables) words += "";
-      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + (this.finite.notes.length ? ` ${this.finite.notes.join(" ")}` : "");
-      else words += " What this width changes takes some seconds: ask for it above.";
-      if (this.trained) words += ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`;
-      if (infinite.notes.length) words += ` ${infinite.notes.join(" ")}`;
+      else if (this.finite) words += ` Blue: networks of width ${page.settings.width}, to order 1/width.` + this.finite.notes.map(note => ` ${note[0].toUpperCase()}${note.slice(1)}`).join("");
+      else words += ` What this width changes takes some seconds: ask for it above${page.settings.depth > page.facts.limits.finite ? ` (networks of at most ${page.facts.limits.finite} layers)` : ""}.`;
+      if (this.trained) words += this.trained.moments[i] ? ` Green: ${this.trained.draws} networks trained by gradient flow, six of them as thin lines.`
+        : ` The ${this.trained.draws} trained networks are shown up to t = ${neft.short(this.trained.times[this.trained.moments.findLastIndex(Boolean)])}: the end of training itself is left to theory.`;
+      words += infinite.notes.map(note => ` ${note[0].toUpperCase()}${note.slice(1)}`).join("");
       card.querySelector(".caption").textContent = words;
       const near = x => d3.minIndex(infinite.x, v => Math.abs(v - x));
       const places = this.finite?.x ?? d3.range(-2, 2.01, 0.2).map(x => +x.toFixed(2));
