@@ -1,17 +1,29 @@
 import json
 import tomllib
 
+import numpy as np
 import pytest
+from helpers import one_sentence
 from typer.testing import CliRunner
 
 from neft import MLP, BatchNorm, Dense, Network
 from neft.cli import app
+from neft.cli._options import Network as Options
 from neft.cli._specification import text_of
 
 
 @pytest.fixture
 def neft():
     return lambda *args: CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_a_file_that_does_not_fit_the_data_is_named(tmp_path):
+    file = tmp_path / "net.toml"
+    file.write_text('inputs = 3\nblocks = [{type = "Dense", width = 2}]')
+    options = Options(file=file)
+    assert options.sized(np.zeros((4, 3)), np.zeros((4, 2))) is options
+    with one_sentence("net.toml", "3 inputs and 2 outputs", "the data have 5 and 1", "--inputs 5 --outputs 1"):
+        options.sized(np.zeros((4, 5)), np.zeros(4))
 
 
 def test_a_network_goes_to_a_file_and_every_command_takes_it(neft, tmp_path):

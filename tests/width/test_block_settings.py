@@ -81,6 +81,15 @@ def test_the_network_keeps_its_last_norm_and_starts_at_one(found):
         found.code("torch")
 
 
+@pytest.mark.slow
+def test_the_spreads_are_those_of_outputs_behind_the_last_norm(found):
+    stats = neft.width.statistics(found.network(), np.full(IN, math.sqrt(2.0)))
+    V, A, B, K, Theta = (float(getattr(stats, name)[-1]) for name in ("V", "A", "B", "K", "Theta"))
+    assert found.spread_ntk == pytest.approx(math.sqrt((A + 2 * B) / N) / Theta, rel=1e-9)
+    assert found.spread_output == pytest.approx(math.sqrt(max(V, 0.0) / N) / K, abs=1e-9) and found.spread_output < 1e-4
+    assert "those of the last, behind LayerNorm(" in found.summary and "less than 0.01 %" in found.summary
+
+
 def test_the_rules_are_as_they_are_stated(found):
     Theta = float((found.fan_in * found.share).sum())
     assert found.settings("sgd").rate_W == pytest.approx(np.full(6, 150 / Theta))
