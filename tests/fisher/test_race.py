@@ -1,3 +1,5 @@
+import itertools
+import json
 import math
 
 import numpy as np
@@ -92,8 +94,25 @@ def test_a_rival_runs(optimizer, tmp_path):
     assert again.run(row, setting, 1, (-math.inf, math.inf)) == record
 
 
+def test_what_is_kept_is_what_the_command_runs():
+    kept = json.loads(race_optimizers.FILE.read_text())
+    rows = [
+        Row(*one)
+        for one in itertools.product(kept["levels"], race_optimizers.NORMS, race_run.RIVALS, race_optimizers.INPUTS)
+    ]
+    found = {Row(*(line[name] for name in Row._fields)) for line in kept["tuned"]}
+    assert found == {row for row in rows if race_optimizers.takes_part(row)}
+    assert all(line["trials"] == 24 and line["seeds"] in (0, 4) for line in kept["tuned"])
+    assert {line["seeds"] for line in kept["unchanged"]} == {4}
+    # What the page says of who is first to the cost of MNIST.
+    there = [
+        line for line in kept["tuned"] if (line["data"], line["norm"], line["level"]) == ("mnist", "plain", "cost")
+    ]
+    assert min(there, key=race_optimizers.place)["optimizer"] == "rngd"
+
+
 def test_the_command_says_what_it_would_take(capsys):
-    assert race_optimizers.main(["--estimate", "--optimizers", "sgd", "--data", "mnist"]) == 0
-    assert "5 rows, about" in capsys.readouterr().out
+    assert race_optimizers.main(["--estimate", "--optimizers", "momentum", "--data", "mnist"]) == 0
+    assert "4 rows, about" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         race_optimizers.main(["--seeds", "101"])
