@@ -146,17 +146,18 @@ def test_the_buttons_give_code_picture_and_numbers(opened, server, tmp_path):
 
 
 def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server):
-    one, two = (opened(f"{server}#activation=relu&C_W=2&depth=3&width=8&draws=500&seed={seed}") for seed in (1, 2))
+    one, two = (opened(f"{server}#activation=relu&C_W=2&depth=2&width=8&draws=500&seed={seed}") for seed in (1, 2))
     for page in (one, two):
         page.click("#draw")
         assert page.is_visible("#draw-progress") and page.is_visible("#draw-stop")
     for page in (one, two):
         when(page, "neftExplore.page.drawn?.tensors")
         assert page.is_hidden("#draw-progress") and "500 drawn networks" in page.inner_text("#view-flow .caption")
-    means = [page.evaluate("neftExplore.page.drawn.tensors.K.mean") for page in (one, two)]
-    errors = one.evaluate("neftExplore.page.drawn.tensors.K.stderr")
-    finite = one.evaluate("neftExplore.page.derived.last.K_n")
-    assert means[0] != means[1] and abs(means[0][-1] - finite) < 5 * errors[-1] + 0.02 * finite
+    # Of one hidden layer V is exact at any width, and what is drawn of K has no error.
+    means = [page.evaluate("neftExplore.page.drawn.tensors.V.mean") for page in (one, two)]
+    errors = one.evaluate("neftExplore.page.drawn.tensors.V.stderr")
+    theory = one.evaluate("neftExplore.page.flow.tensors.V")
+    assert means[0] != means[1] and abs(means[0][-1] - theory[-1]) < 5 * errors[-1] < theory[-1]
     slide(one, "depth", 4)
     assert one.evaluate("neftExplore.page.drawn") is None
     one.click("#draw")
@@ -231,10 +232,11 @@ def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opene
     page.click("#finite")
     when(page, "neftExplore.page.regression.finite && document.querySelector('#job-progress').hidden")
     finite = page.evaluate("neftExplore.page.regression.finite")
-    net, at = Settings(depth=2, width=64, C_b=0.1).network(inputs=1), np.array(finite["x"])[:, None]
-    known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, order=1, time=float(found["times"][last]))
-    np.testing.assert_allclose(finite["mean"][last], known.mean[:, 0], atol=2e-3)
-    np.testing.assert_allclose(finite["std"][last], known.std[:, 0], atol=2e-3)
+    net, at = Settings(depth=2, width=64, C_b=0.1).network(inputs=1), np.array(finite["x"])[::6, None]
+    options = {"order": 1, "time": float(found["times"][last]), "rtol": 1e-4}
+    known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, **options)
+    np.testing.assert_allclose(finite["mean"][last][::6], known.mean[:, 0], atol=2e-3)
+    np.testing.assert_allclose(finite["std"][last][::6], known.std[:, 0], atol=2e-3)
     slide(page, "depth", 6)
     when(page, "document.querySelector('#finite-limit').textContent === 'up to 5 layers'")
     page.click("#finite")
