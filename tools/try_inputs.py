@@ -770,6 +770,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
         "width.interpret": lambda: {"stats": t()["stats"], "limit": 1.0, "activation": None},
         "width.kernel": lambda: {"net": t()["net"], "x1": t()["x"], "x2": None, "dtype": None, "out": None},
         "width.pair_kernel": lambda: {"net": t()["net"], "x1": t()["x"], "x2": t()["x"], "terms": 8},
+        "width.repeated_kernel": lambda: {"net": t()["net"], "x": t()["x"]},
         "width.parameterize": lambda: {"net": t()["net"], "kind": "ntk"},
         "width.phase": lambda: {
             "activation": "relu",
@@ -778,7 +779,14 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "dense": None,
             "tolerance": 0.001,
         },
-        "width.output_tensors": lambda: {"net": t()["net"], "x": t()["x"], "names": ["V"], "rtol": 1e-6, "first": 1},
+        "width.output_tensors": lambda: {
+            "net": t()["net"],
+            "x": t()["x"],
+            "names": ["V"],
+            "rtol": 1e-6,
+            "first": 1,
+            "others": 2,
+        },
         "width.statistics": lambda: {"net": t()["net"], "x": t()["x"][0], "only": None, "rtol": 1e-6},
         "width.susceptibilities": lambda: {"activation": _block(), "K": 1.0, "C_W": 1.0, "C_b": 0.0, "dense": None},
     }

@@ -6,7 +6,7 @@
 # to the variances, takes a random network to a sample of the posterior of its own hidden layers. Its end has a closed form:
 # z + k(x, A) k(A, A)⁻¹ (y - z(A)) with the kernel k of these hidden layers.
 #
-# Held to, by the assertions of this page: that the posterior mean goes through the data, and that at order 1/width it differs from the Gaussian process. The print was not at hand, so that its figures were not laid beside these.
+# Held to, by the assertions of this page: that the posterior mean goes through the data, and that networks whose last layer was trained have its mean and spread. The print was not at hand, so that its figures were not laid beside these.
 
 # %%
 import jax

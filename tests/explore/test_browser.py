@@ -146,17 +146,18 @@ def test_the_buttons_give_code_picture_and_numbers(opened, server, tmp_path):
 
 
 def test_two_tabs_draw_networks_at_once_and_a_change_cancels_them(opened, server):
-    one, two = (opened(f"{server}#depth=3&width=8&draws=500&seed={seed}") for seed in (1, 2))
+    one, two = (opened(f"{server}#activation=relu&C_W=2&depth=2&width=8&draws=500&seed={seed}") for seed in (1, 2))
     for page in (one, two):
         page.click("#draw")
         assert page.is_visible("#draw-progress") and page.is_visible("#draw-stop")
     for page in (one, two):
         when(page, "neftExplore.page.drawn?.tensors")
         assert page.is_hidden("#draw-progress") and "500 drawn networks" in page.inner_text("#view-flow .caption")
-    means = [page.evaluate("neftExplore.page.drawn.tensors.K.mean") for page in (one, two)]
-    errors = one.evaluate("neftExplore.page.drawn.tensors.K.stderr")
-    finite = one.evaluate("neftExplore.page.derived.last.K_n")
-    assert means[0] != means[1] and abs(means[0][-1] - finite) < 5 * errors[-1] + 0.02 * finite
+    # Of one hidden layer V is exact at any width, and what is drawn of K has no error.
+    means = [page.evaluate("neftExplore.page.drawn.tensors.V.mean") for page in (one, two)]
+    errors = one.evaluate("neftExplore.page.drawn.tensors.V.stderr")
+    theory = one.evaluate("neftExplore.page.flow.tensors.V")
+    assert means[0] != means[1] and abs(means[0][-1] - theory[-1]) < 5 * errors[-1] < theory[-1]
     slide(one, "depth", 4)
     assert one.evaluate("neftExplore.page.drawn") is None
     one.click("#draw")
@@ -205,8 +206,41 @@ def test_the_second_tab_shows_trained_functions_over_time(opened, server):
     page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.3)
     assert len(page.evaluate(SETTINGS)["points"]) == 7
     when(page, "location.hash.includes('points=') && location.hash.includes('tab=train')")
-    page.fill("#f-points", "0, 1\n1, 0")
+    page.fill("#f-points", "0.2, 1\n1, 0")
     when(page, "neftExplore.page.settings.points.length === 2")
+    quiet(page, server)
+
+
+def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opened, server):
+    page = opened(f"{server}#tab=train&depth=2&width=64&C_b=0.1&points=-1,0.5;0.4,-0.6")
+    when(page, "neftExplore.page.regression.infinite")
+    last = page.evaluate("neftExplore.page.regression.infinite.times.length") - 2
+    page.click("#train")
+    when(
+        page, f"neftExplore.page.regression.trained?.moments[{last}] && document.querySelector('#job-progress').hidden"
+    )
+    # Who looked at the end of training sees the last time that simulation reaches.
+    assert page.evaluate("neftExplore.page.regression.index") == last and "32 networks trained" in page.inner_text(
+        "#view-regression .caption"
+    )
+    found = page.evaluate("neftExplore.page.regression.trained")
+    x, moment = np.array(found["x"]), found["moments"][last]
+    theory = page.evaluate("neftExplore.page.regression.infinite")
+    mean = np.interp(x, theory["x"], theory["mean"][last])
+    # Beyond chance there is what is of order 1/width.
+    assert np.all(np.abs(moment["mean"] - mean) < 5 * np.array(moment["stderr"]) + 4 / 64)
+    page.click("#finite")
+    when(page, "neftExplore.page.regression.finite && document.querySelector('#job-progress').hidden")
+    finite = page.evaluate("neftExplore.page.regression.finite")
+    net, at = Settings(depth=2, width=64, C_b=0.1).network(inputs=1), np.array(finite["x"])[::6, None]
+    options = {"order": 1, "time": float(found["times"][last]), "rtol": 1e-4}
+    known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, **options)
+    np.testing.assert_allclose(finite["mean"][last][::6], known.mean[:, 0], atol=2e-3)
+    np.testing.assert_allclose(finite["std"][last][::6], known.std[:, 0], atol=2e-3)
+    slide(page, "depth", 6)
+    when(page, "document.querySelector('#finite-limit').textContent === 'up to 5 layers'")
+    page.click("#finite")
+    when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 5 layers')")
     quiet(page, server)
 
 

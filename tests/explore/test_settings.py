@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import neft
-from neft.explore import _flow, _work
+from neft.explore import _app, _flow, _phases, _work
 from neft.explore._settings import Refused, Settings
 
 
@@ -121,3 +121,16 @@ def test_a_long_lecture_holds_a_bounded_number_of_programs(monkeypatch):
         _flow.flow(Settings(activation=name))
         seen.append(held())
     assert max(seen) < most + 400 and min(seen) <= most
+
+
+def test_a_diagram_that_another_process_found_is_the_one_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(_phases, "_AHEAD", {})
+    monkeypatch.setattr(_phases, "diagram", lambda *_, **__: pytest.fail("it was computed again"))
+    said = [{"progress": 0.5, "found": {"activation": "elu", "phases": {"fine": False}}}, {"result": {}}]
+
+    class Beside:
+        beside = staticmethod(lambda *_: iter(said))
+
+    monkeypatch.setattr(_app, "at_once", lambda *_: {})
+    _app.warm(Beside())
+    assert _phases.phases(Settings.of({"activation": "elu"})) == {"fine": False}

@@ -29,6 +29,7 @@ from neft import (
     width,
 )
 from neft.report import _reasons as reasons
+from neft.report._blocks_glance import in_words_of_the_command_line
 from neft.report._drawn import drawn
 from neft.report._passed import correlation, curve, passed_on
 from neft.report._section_action import convergence, stopping
@@ -174,6 +175,22 @@ def test_another_process_gets_what_a_page_is_about_and_not_what_is_known_of_it()
     assert vars(sent).keys() == {"net", "train", "test", "seed", "recipe"} and sent.title == of.title
 
 
+def test_a_block_that_the_command_line_can_name_is_named():
+    dense = Dense(8)
+    for block, words in (
+        (Residual("relu", dense), "relu --residual"),
+        (
+            Residual(LayerNorm(), "leaky_relu(0.1)", dense, skip=0.9),
+            "'leaky_relu(0.1)' --residual --skip 0.9 --norm layer",
+        ),
+        (Residual(RMSNorm(), "tanh", dense), "tanh --residual --norm rms"),
+        (Residual(RMSNorm(epsilon=0.1), "tanh", dense), None),
+        (Residual(dense, "tanh", dense), None),
+    ):
+        net = Network(2, [dense, block, block, Dense(3)])
+        assert in_words_of_the_command_line(subject(net)) == words
+
+
 def test_the_examples_fit_the_network():
     assert report.examples(full=False, inputs=784)[0].features == 784
     assert report.examples(full=False, inputs=196)[0].preprocessing == "pool(196)+global"
@@ -251,6 +268,7 @@ def test_the_whole_page_of_a_pre_norm_network(pages):
     headings += ("After training, at this width", "Order by order", "Terms", "Along the line", "Early stopping")
     assert re.findall("<h3>(.*?)</h3>", text) == [*headings, "RNGD and its rivals"]
     assert "blocks 2 to 4: skip 1 around [RMSNorm, dense to 16, gelu, dense to 8] each" in text
+    assert "neft advise --network net.json --depth 5 --width " in text
     # Infinitely wide networks and the trained one answer more often right than not.
     shares = re.findall(r'NTK\)">([0-9.]+) ± .*?NNGP\)">([0-9.]+) ±', text)
     assert len(shares) == 2 and np.all(np.array(shares, float) > 50)

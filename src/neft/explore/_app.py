@@ -66,7 +66,8 @@ def warm(workers: Workers) -> None:
         at_once(name, Settings())
     for record in workers.beside("ahead", Settings().record()):
         if "found" in record:
-            _phases.remember(Settings(activation=record["found"]["activation"]), record["found"]["phases"])
+            known = Settings.of({"activation": record["found"]["activation"]})  # which says elu(1) for elu
+            _phases.remember(known, record["found"]["phases"])
 
 
 async def _index(request: Request) -> Response:

@@ -113,12 +113,13 @@ def _command(of: Subject) -> str:
     found, net = of.advice, of.net
     wide = of.width if found.width_needed is None else max(of.width, found.width_needed)
     sizes = f"--depth {found.depth} --width {wide} --inputs {net.inputs} --outputs {net.outputs} --q {of.q:.4g}"
-    words = _in_words_of_the_command_line(of) or "--network net.json"
+    words = in_words_of_the_command_line(of) or "--network net.json"
     command = f"neft advise {words} {sizes} --code torch"
     return command if "--network" not in words else f"# net.json: net.to_dict() by json.dump\n{command}"
 
 
-def _in_words_of_the_command_line(of: Subject) -> str | None:
+def in_words_of_the_command_line(of: Subject) -> str | None:
+    """The block as the options of `neft advise` say it, or None where they cannot."""
     assert of.step is not None
     block, *others = of.step
     if others or not isinstance(block, Residual) or isinstance(block.skip, Block):
