@@ -65,7 +65,7 @@ def test_every_tensor_is_seen_in_each_of_them(name):
     for (tensor, _), (_, size) in distances(name).items():
         sizes[tensor] = max(sizes.get(tensor, 0.0), size)
     # relu of one input has K₁ = 0, and of two next to nothing beside it. Behind layer norms Θ₁ happens to be small: it
-    # would be further away by 27 errors without what the past of a neuron along z adds to it.
+    # was further away by 27 errors, in a network with another ε, without what the past of a neuron along z adds to it.
     small = ((RELU, "K1"), (LAYER, "Theta1"))
     assert min(size for tensor, size in sizes.items() if (name, tensor) not in small) > 10, sizes
 
