@@ -80,9 +80,8 @@ def deltas(blocks, p, tree, rates, x, w, key):
     columns = zip(*((site, a, *kink) for site, a, kink in where))
     table = [np.array(column, None if i < 2 else x.dtype) for i, column in enumerate(columns)]
     ways = jax.random.uniform(key, (len(where),), x.dtype)
-    found = jax.lax.map(
-        lambda place: _pinned(blocks, p, tree, rates, x, w, spreads, place), Place._make([*map(jnp.asarray, table), ways])
-    )
+    places = Place._make([*map(jnp.asarray, table), ways])
+    found = jax.lax.map(lambda place: _pinned(blocks, p, tree, rates, x, w, spreads, place), places)
     samples = jax.nn.one_hot(table[1], len(x), dtype=x.dtype)
     return [jnp.einsum("ka,kbcd->abcd", samples, part) for part in found]
 

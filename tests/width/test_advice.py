@@ -1,4 +1,5 @@
 import itertools
+import functools
 import json
 import math
 import os
@@ -144,6 +145,7 @@ def test_the_cut_off_is_where_a_deeper_network_has_it():
 KEPT = json.loads((Path(__file__).parents[2] / "docs" / "advice.json").read_text())
 
 
+@functools.cache
 def of_the_contest(kind, name, depth, width):
     if kind == "mlp":
         return advise(name, depth, width, inputs=784, outputs=10)
@@ -161,7 +163,18 @@ def test_residual_networks_of_the_contest_have_as_many_matrices_as_are_counted()
     assert len(of_the_contest("mlp", "relu", 6, 8).settings("adamw").rate_W) == 6
 
 
-@pytest.mark.parametrize("row", sorted(KEPT))
+LOST = {
+    "mlp/gelu/20/64/sgd": "its best rate is another one, at which the loss is 12 % less (docs/advice)",
+    "mlp/tanh/20/64/adamw": "Xavier's variances at their best rate are ahead by 2.2 standard errors (docs/advice)",
+}
+
+
+def of_contest(row):
+    marks = [pytest.mark.xfail(strict=True, reason=LOST[row])] if row in LOST else []
+    return pytest.param(row, marks=marks if row.startswith("mlp/") else [*marks, pytest.mark.slow])
+
+
+@pytest.mark.parametrize("row", [of_contest(row) for row in sorted(KEPT)])
 def test_the_advice_won_the_contest_at_the_rates_of_today(row):
     kind, name, depth, width, optimizer = row.split("/")
     found, kept = of_the_contest(kind, name, int(depth), int(width)), KEPT[row]
