@@ -1,5 +1,5 @@
-import itertools
 import functools
+import itertools
 import json
 import math
 import os
