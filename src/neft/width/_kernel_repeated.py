@@ -21,7 +21,7 @@ from ._kernel import kernel
 from ._kernel_pairs import Kernel, refuse_jumps
 
 _TERMS, _STEP, _HALF = 1024, 0.05, 260
-_TOLERANCE = 1e-7
+_TOLERANCE, _ROUNDING = 1e-7, 1e-16
 """Of ⟨σ²⟩ and ⟨σ'²⟩: what the nodes miss, and what the terms leave out."""
 
 
@@ -134,10 +134,15 @@ class _AllPairs:
         self.error = jnp.maximum(self.error, error.max())
         rho = stage.c / positive(root(stage.K1) * root(stage.K2))
 
-        def horner(total: Any, term: Any) -> tuple[Any, None]:
-            return total * rho + term[:, None] * term[None, :], None
+        # Terms from here on are rounding for every input, and for a pair at most the mean of its two inputs.
+        after = jnp.cumsum((a * a / positive(own)[:, None])[:, ::-1], axis=1)[:, ::-1].max(0)
+        count, terms = (after > _ROUNDING).sum(), a.T
 
-        total, _ = lax.scan(horner, jnp.zeros_like(rho), a.T[::-1])
+        def horner(i: Any, total: Any) -> Any:
+            term = terms[count - 1 - i]
+            return total * rho + term[:, None] * term[None, :]
+
+        total = lax.fori_loop(0, count, horner, jnp.zeros_like(rho))
         return total, own
 
 
