@@ -21,8 +21,9 @@ from ._kernel import kernel
 from ._kernel_pairs import Kernel, refuse_jumps
 
 _TERMS, _STEP, _HALF = 1024, 0.05, 260
-_TOLERANCE, _ROUNDING = 1e-7, 1e-16
-"""Of ⟨σ²⟩ and ⟨σ'²⟩: what the nodes miss, and what the terms leave out."""
+_TOGETHER, _NOTHING, _TOLERANCE = 64, 1e-13, 1e-7
+"""Terms are added so many at a time until nothing is missing of ⟨σ²⟩ and ⟨σ'²⟩; and what the nodes and the terms may
+leave out of these in the end."""
 
 
 @public
@@ -126,23 +127,30 @@ class _AllPairs:
     def _expanded(self, function: Any, stage: Stage) -> tuple[Any, Any]:
         _, w, hermite = self.rule
         values = self._at(function, stage.K1[:, 0])
-        a = values @ hermite
         own, half = values**2 @ w, 2 * (values[:, ::2] ** 2 @ w[::2])
-        # With half the step the trapezoid rule's error is the square of what it was.
-        left, coarse = (jnp.abs(other - own) / positive(own) for other in ((a * a).sum(1), half))
-        error = jnp.maximum(left, coarse**2)
-        self.error = jnp.maximum(self.error, error.max())
         rho = stage.c / positive(root(stage.K1) * root(stage.K2))
+        far = rho**_TOGETHER
 
-        # Terms from here on are rounding for every input, and for a pair at most the mean of its two inputs.
-        after = jnp.cumsum((a * a / positive(own)[:, None])[:, ::-1], axis=1)[:, ::-1].max(0)
-        count, terms = (after > _ROUNDING).sum(), a.T
+        def missing(now: Any) -> Any:
+            # For a pair what is left out is at most the mean of its two inputs.
+            at, left, _, _ = now
+            return (at < hermite.shape[1]) & (left > _NOTHING * own).any()
 
-        def horner(i: Any, total: Any) -> Any:
-            term = terms[count - 1 - i]
-            return total * rho + term[:, None] * term[None, :]
+        def further(now: Any) -> Any:
+            at, left, total, power = now
+            a = values @ lax.dynamic_slice_in_dim(hermite, at, _TOGETHER, axis=1)
 
-        total = lax.fori_loop(0, count, horner, jnp.zeros_like(rho))
+            def horner(sums: Any, term: Any) -> tuple[Any, None]:
+                return sums * rho + term[:, None] * term[None, :], None
+
+            sums, _ = lax.scan(horner, jnp.zeros_like(rho), a.T[::-1])
+            return at + _TOGETHER, left - (a * a).sum(1), total + power * sums, power * far
+
+        start = jnp.zeros((), int), own, jnp.zeros_like(rho), jnp.ones_like(rho)
+        _, left, total, _ = lax.while_loop(missing, further, start)
+        # With half the step the trapezoid rule's error is the square of what it was.
+        error = jnp.maximum(jnp.abs(left), (half - own) ** 2 / positive(own)) / positive(own)
+        self.error = jnp.maximum(self.error, error.max())
         return total, own
 
 
