@@ -148,3 +148,18 @@ def test_bad_input_is_refused():
         phase(lambda z: jnp.where(z > 0.7, z, jnp.tanh(z)))
     with one_sentence("name is 'order'", "ordered"):
         phase("relu", 0.0, 1.0).share("order")
+
+
+@pytest.mark.parametrize("name", ["tanh", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gelu", "relu"))])
+def test_a_coarse_diagram_differs_by_less_than_can_be_seen(name):
+    axes = np.linspace(0, 1, 11), np.linspace(0.1, 4, 14)
+    fine, coarse = (phase(name, *axes, coarse=coarse) for coarse in (False, True))
+    assert coarse.points == () and coarse.made != fine.made
+    # At χ_⊥ = 1 to the tolerance either side may be met.
+    sure = np.abs(np.abs(fine.perpendicular - 1) - 1e-3) > 1e-4
+    assert sure.mean() > 0.9
+    np.testing.assert_array_equal(coarse.phase[sure], fine.phase[sure])
+    settled = np.isfinite(fine.K_star)
+    np.testing.assert_allclose(coarse.K_star[settled], fine.K_star[settled], rtol=1e-4, atol=1e-9)
+    for part in ("perpendicular", "parallel"):
+        np.testing.assert_allclose(getattr(coarse, part)[settled], getattr(fine, part)[settled], rtol=1e-4, atol=1e-4)

@@ -23,7 +23,7 @@ def diagram(settings: Settings, *, fine: bool) -> PhaseDiagram:
     C_b, C_W = np.linspace(0.0, HIGHEST_C_b, biases), np.linspace(0.1, HIGHEST_C_W, weights)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return width.phase(settings.repeated(), C_b, C_W)
+        return width.phase(settings.repeated(), C_b, C_W, coarse=not fine)
 
 
 def phases(settings: Settings, *, fine: bool = False) -> dict[str, Any]:
