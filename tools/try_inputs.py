@@ -778,6 +778,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "C_W": [1.0],
             "dense": None,
             "tolerance": 0.001,
+            "coarse": False,
         },
         "width.output_tensors": lambda: {
             "net": t()["net"],
