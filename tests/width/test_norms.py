@@ -120,7 +120,7 @@ def test_differentials_through_norms_are_named():
     # Where the table of what they mean shows nothing, it says why.
     sizes, *_ = tables(interpret(found))
     assert sizes.rows[5][0] == "P/nΘ²" and sizes.rows[5][1] == "–"
-    assert sizes.notes[0].startswith("– does not exist: it has no recursion through the norm of Residual")
+    assert sizes.notes[0].startswith("– is not known: it has no recursion through the norm of Residual")
     with pytest.raises(AbsentTensor, match=r"no recursion through LayerNorm\(epsilon=1e-06\)"):
         _ = statistics(Network(3, [Dense(8), LayerNorm(), "tanh", Dense(2)]), X).P
     with pytest.raises(AbsentTensor, match="ends in a norm"):

@@ -372,7 +372,7 @@ def test_what_cannot_be_answered_is_one_sentence(call, words):
 
 @pytest.mark.slow
 def test_advice_has_the_kernels_of_its_network_and_the_growth_of_differences():
-    found = advise(Residual(RMSNorm(), "tanh", Dense(8)), 6, 16, inputs=3, q=2.0, C_b=0.2, C_W=1.5)
+    found = advise(Residual(RMSNorm(lambda_gain=1.0), "tanh", Dense(8)), 6, 16, inputs=3, q=2.0, C_b=0.2, C_W=1.5)
     assert isinstance(found, BlockAdvice) and found.kind == "given" and found.verdict == "not known"
     assert found.spread_output is found.spread_ntk is found.strength is found.width_needed is None
     assert "is not known: " in found.summary
