@@ -38,7 +38,7 @@
       this.finite = this.trained = null;
       page.find("#view-regression").classList.add("busy");
       // While a slider moves nothing is asked.
-      await new Promise(after => setTimeout(after, this.infinite ? 30 : 0));
+      await new Promise(after => setTimeout(after, this.infinite ? 8 : 0));
       if (key !== this.asked) return;
       try {
         const found = await page.source.ask("regression", page.settings);
