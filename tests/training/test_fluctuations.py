@@ -10,7 +10,7 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, training
-from neft.training import _sample, predict_from_tensors
+from neft.training import _fluctuations, _sample, predict_from_tensors
 from neft.training._fluctuations import at_width, draw, law
 from neft.training._function_space import draw_batches
 from neft.training._loss import cross_entropy, square
@@ -298,3 +298,8 @@ def test_bad_input_gets_one_clear_sentence(net):
 def test_kinks_are_refused_by_name():
     with one_sentence("activation is relu", "order 1"):
         training.sample(MLP((2, 8, 2), "relu"), np.eye(2), [0, 1], time=1.0, order=1)
+
+
+def test_correlators_are_spread_over_outputs_as_their_deltas_say():
+    X = np.random.default_rng(0).normal(size=(3, 2, 2, 2, 2))
+    np.testing.assert_array_equal(_fluctuations._composite(X, 3), composite(X)(3))

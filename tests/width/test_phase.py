@@ -152,7 +152,8 @@ def test_bad_input_is_refused():
 
 @pytest.mark.parametrize("name", ["tanh", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gelu", "relu"))])
 def test_a_coarse_diagram_differs_by_less_than_can_be_seen(name):
-    axes = np.linspace(0, 1, 11), np.linspace(0.1, 4, 14)
+    # The second bias is below the table, which begins at 1e-12 times the square of the activation's length.
+    axes = np.array([0, 1e-15, *np.linspace(0.1, 1, 10)]), np.linspace(0.1, 4, 14)
     fine, coarse = (phase(name, *axes, coarse=coarse) for coarse in (False, True))
     assert coarse.points == () and coarse.made != fine.made
     # At χ_⊥ = 1 to the tolerance either side may be met.
@@ -161,5 +162,6 @@ def test_a_coarse_diagram_differs_by_less_than_can_be_seen(name):
     np.testing.assert_array_equal(coarse.phase[sure], fine.phase[sure])
     settled = np.isfinite(fine.K_star)
     np.testing.assert_allclose(coarse.K_star[settled], fine.K_star[settled], rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(coarse.K_star[1][settled[1]], fine.K_star[1][settled[1]], rtol=1e-4)
     for part in ("perpendicular", "parallel"):
         np.testing.assert_allclose(getattr(coarse, part)[settled], getattr(fine, part)[settled], rtol=1e-4, atol=1e-4)
