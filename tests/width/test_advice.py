@@ -118,18 +118,39 @@ def test_the_spreads_are_those_of_an_ensemble():
     rng, (b, W) = np.random.default_rng(3), (found.lambda_b, found.lambda_W)
     G, H = np.empty(draws), np.empty(draws)
     for i in range(draws):
-        s = np.tanh(rng.normal(size=n))  # the first layer is exactly Gaussian, here of variance 1
+        s = np.tanh(rng.normal(size=n) * math.sqrt(found.C_W))  # the first layer is exactly Gaussian
         d = 1 - s**2
-        W2, w3 = rng.normal(size=(n, n)) / math.sqrt(n), rng.normal(size=n) / math.sqrt(n)
+        W2 = rng.normal(size=(n, n)) * math.sqrt(found.C_W / n)
+        w3 = rng.normal(size=n) * math.sqrt(found.C_W_last / n)
         inner = W2 * d
         NTK = (b[0] + W[0]) * inner @ inner.T + (b[1] + W[1] * (s @ s) / n) * np.eye(n)
         s = np.tanh(W2 @ s)
         v = w3 * (1 - s**2)
-        G[i], H[i] = s @ s / n, b[2] + W[2] * (s @ s) / n + v @ NTK @ v
+        G[i], H[i] = found.C_W_last * s @ s / n, b[2] + W[2] * (s @ s) / n + v @ NTK @ v
     for values, spread in ((G / found.K[-1], found.spread_output), (H, found.spread_ntk)):
         square = (values - values.mean()) ** 2
         stderr = square.std() / math.sqrt(draws)
         assert square.mean() > 10 * stderr and abs(square.mean() - spread**2) < 5 * stderr
+
+
+def test_signals_that_would_fade_stay_at_a_fixed_point():
+    found = advise("tanh", depth=20, width=64)
+    assert found.C_W == pytest.approx(1.1) and found.C_b == 0 and found.kind == "critical"
+    square = float(neft.gaussian.moment("tanh", neft.gaussian.Powers(s=2), found.K_star))
+    assert found.C_W * square == pytest.approx(found.K_star) and found.K_star == pytest.approx(1 / 20, rel=0.1)
+    assert found.C_W_last == pytest.approx(found.C_W / math.sqrt(found.K_star))
+    net = found.network()
+    assert net.C_W == pytest.approx((*[1.1] * 19, found.C_W_last))
+    seen = neft.width.statistics(net, np.ones(64), only=("K", "Theta"))
+    np.testing.assert_allclose(found.K, seen.K, rtol=1e-10)
+    assert seen.Theta[-1] == pytest.approx(1)
+    deep = advise("tanh", depth=200, width=64)
+    chi = float(neft.width.susceptibilities("tanh", deep.K_star, deep.C_W).perpendicular)
+    assert chi - 1 == pytest.approx(4 / 3 / 200**2, rel=0.05)  # ⟨σ'²⟩ = 1 - 2K + 7K², ⟨σ²⟩ = K - 2K² + 17/3 K³
+    for same in (advise("tanh", 2, 64), advise("tanh", 20, 64, C_b=0.0, C_W=1.0)):
+        assert same.C_W == same.C_W_last == 1.0
+    relu = advise("relu", 20, 64)
+    assert relu.C_W == relu.C_W_last == 2.0
 
 
 def test_the_cut_off_is_where_a_deeper_network_has_it():
@@ -435,11 +456,11 @@ def test_rates_do_not_change_when_a_number_moves_from_an_activation_to_the_weigh
 
 def test_settings_are_those_of_the_rules():
     found = advise("relu", depth=10, width=64, inputs=784, outputs=10)  # ⟨σ²⟩ = 1 in every hidden layer
-    assert found.settings("sgd").rate_b == pytest.approx(1.5 / 10**1.5)
-    assert found.settings("momentum").rate_W == pytest.approx(0.15 / 10**1.5)
+    assert found.settings("sgd").rate_b == pytest.approx(2.5 / 13**1.5)
+    assert found.settings("momentum").rate_W == pytest.approx(0.25 / 13**1.5)
     assert found.settings("adamw").rate_W == pytest.approx(1.2 / (784 + 9 * 64))
     one = advise("tanh", depth=1, width=8, inputs=5, q=4.0)
-    assert one.settings("sgd").rate_W == pytest.approx(1.5 / 4) and one.settings("adam").rate_W == pytest.approx(0.12)
+    assert one.settings("sgd").rate_W == pytest.approx(2.5 / (4 * 8)) and one.settings("adam").rate_W == pytest.approx(0.12)
     with one_sentence("optimizer is 'rmsprop'", "sgd, momentum, adam, adamw"):
         found.settings("rmsprop")
 

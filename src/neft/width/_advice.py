@@ -28,7 +28,7 @@ from ._one_input import Tensors, first_layer
 from ._parameterization import Parameterization, parameterize
 from ._settings import Settings, settings
 from ._shares import balanced_rates
-from ._start import Kind, Start, start
+from ._start import Kind, Start, raised, start
 from ._statistics import check_flow
 from ._subject import Repeated, subject
 from ._trial import Tried
@@ -48,8 +48,9 @@ class Advice(Tried, Result):
 
     Attributes:
         q: |x|²/n_0 of the inputs that the rates are balanced for.
-        C_b, C_W: variance of a bias, and of a weight times its fan-in, for all layers.
-        kind: "critical"; without such a point "edge of chaos" (χ_⊥ = 1 only) or "steady" (K stays only); or "given".
+        C_b, C_W: variance of a bias, and of a weight times its fan-in, for all layers but the last one's weights.
+        C_W_last: that of the last layer; larger than C_W where K* would be 0 (docs/advice), else the same.
+        kind: "critical", or a little above it where K* would be 0; without such a point "edge of chaos" (χ_⊥ = 1 only) or "steady" (K stays only); or "given".
         why: where the variances come from.
         K_star: the fixed point; None where every K is one, or where it is not known.
         q_star: the q that starts at K_star in layer 1; None where there is none.
@@ -82,6 +83,7 @@ class Advice(Tried, Result):
     q: float
     C_b: float
     C_W: float
+    C_W_last: float
     kind: Kind
     why: str
     K_star: float | None
@@ -118,7 +120,8 @@ class Advice(Tried, Result):
             raise ValueError(f"activation {self.activation!r} is a user's own function, so it must be given.")
         chosen = self.activation if activation is None else activation
         rates = {name: tuple(getattr(self, name).tolist()) for name in ("lambda_b", "lambda_W")}
-        return MLP(self.widths, chosen, C_b=self.C_b, C_W=self.C_W, **rates)
+        C_W = (*[self.C_W] * (self.depth - 1), self.C_W_last)
+        return MLP(self.widths, chosen, C_b=self.C_b, C_W=C_W, **rates)
 
     def settings(self, optimizer: str = "sgd") -> Settings:
         """What to train it with: "sgd", "momentum", "adam" or "adamw", and the rate of every layer (docs/advice).
@@ -163,6 +166,10 @@ class Advice(Tried, Result):
 
     def _shown(self):
         yield from ((name, value) for name, value in super()._shown() if not name.startswith("curve"))
+
+    @classmethod
+    def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"C_W_last": fields["C_W"]} | fields
 
 
 def _square(q: float, K: np.ndarray, C_b: float, C_W: float) -> float:
@@ -226,7 +233,7 @@ def advise(
 
     >>> found = advise("tanh", depth=8, width=64)
     >>> found.C_b, found.C_W, found.verdict
-    (0.0, 1.0, 'fine')
+    (0.0, 1.25, 'fine')
     """
     of = subject(activation, dense)
     depth = _check.integer("depth", depth, at_least=1, at_most=_MOST_LAYERS)
@@ -238,9 +245,11 @@ def advise(
         return advise_block(of, of.step, activation, dense, depth, width, **more, closing=closing_norms(activation))
     act = of.activation
     assert act is not None
-    chosen = start(act, C_b, C_W, point)
+    chosen = raised(act, start(act, C_b, C_W, point), depth)
     flow = _flow(act, q, chosen, depth, width)
-    lambda_b, lambda_W = balanced_rates(flow.square[:depth], flow.chi[:depth])
+    # Relative sizes do not know of a factor of the last layer's weights.
+    scale = np.append(np.ones(depth - 1), chosen.last)
+    lambda_b, lambda_W = balanced_rates(flow.square[:depth], flow.chi[:depth] * scale)
     at = {name: float(values[depth - 1]) for name, values in flow.tensors.items()}
     numbers = {
         "xi": _xi(chosen.kind, float(flow.chi[depth - 1])) if depth > 1 else None,
@@ -268,12 +277,13 @@ def advise(
         q=q,
         C_b=chosen.C_b,
         C_W=chosen.C_W,
+        C_W_last=chosen.C_W * chosen.last,
         kind=chosen.kind,
         why=chosen.why,
         K_star=chosen.K_star,
         q_star=(chosen.K_star - chosen.C_b) / chosen.C_W if chosen.K_star else None,
         others=chosen.others,
-        K=flow.tensors["K"][:depth],
+        K=flow.tensors["K"][:depth] * scale,
         lambda_b=lambda_b,
         lambda_W=lambda_W,
         **numbers,
@@ -351,9 +361,10 @@ def _summary(
     rates: dict[str, float],
 ) -> str:
     """Two sentences: what to do, and what to expect."""
+    last = "" if chosen.last == 1 else f"; {chosen.C_W * chosen.last:.6g}/fan-in in the last layer"
     first = (
         f"Draw the biases of {act.name} from Gaussians of variance {chosen.C_b:.6g} and the weights from Gaussians of "
-        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}), and train all of them at one rate, {rates['sgd']:.2g} with "
+        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}{last}), and train all of them at one rate, {rates['sgd']:.2g} with "
         f"gradient descent or {rates['adamw']:.2g} with Adam."
     )
     end = f"does not grow to {BROKEN:g} at any depth that was looked at"

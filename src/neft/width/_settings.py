@@ -111,11 +111,11 @@ def block_settings(optimizer: str, fan_in: np.ndarray, count: np.ndarray, share:
     return _one_rate(name, rate, int(count.sum()), norms, why)
 
 
-_DESCENT, _ADAM = 1.5, 1.2
+_DESCENT, _OFFSET, _ADAM = 2.5, 3, 1.2
 _BLOCKS_DESCENT, _BLOCKS_ADAM = 150.0, 0.9
 _WHY = {
-    "sgd": f"{_DESCENT:g}/(⟨σ²⟩ L^(3/2)) for all parameters",
-    "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ L^(3/2)) for all parameters",
+    "sgd": f"{_DESCENT:g}/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters",
+    "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters",
     "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, so that a step changes preactivations by about {_ADAM:g}",
     "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1",
     "blocks momentum": f"{_BLOCKS_DESCENT:g} (1 - momentum)/Θ for all parameters, Θ the NTK of an output with all "
@@ -126,8 +126,8 @@ _WHY = {
 
 
 def _descent(square: float, depth: int) -> float:
-    """The rate of gradient descent; its power of the depth is that of Jelassi et al. 2023."""
-    return _DESCENT / (square * depth**1.5)
+    """The rate of gradient descent; its power of the depth is that of Jelassi et al. 2023 for many layers."""
+    return _DESCENT / (square * (depth + _OFFSET) ** 1.5)
 
 
 def _adam(q: float, square: float, widths: tuple[int, ...]) -> float:

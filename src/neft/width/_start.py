@@ -15,8 +15,14 @@ from ._curves import per_weight
 Kind = Literal["critical", "edge of chaos", "steady", "given"]
 
 
+_RAISED = 2.0  # over the depth: how far C_W is above a critical point at which signals fade (docs/advice)
+
+
 class Start(NamedTuple):
-    """C_b and C_W, how they were found, the fixed point they keep (None: every K, or not known), and why, in words."""
+    """C_b and C_W, how they were found, the fixed point they keep (None: every K, or not known), and why, in words.
+
+    C_W of the last layer is `last` times as large.
+    """
 
     C_b: float
     C_W: float
@@ -24,6 +30,7 @@ class Start(NamedTuple):
     K_star: float | None
     why: str
     others: tuple[CriticalPoint, ...] = ()
+    last: float = 1.0
 
 
 def start(act: Activation, C_b: Any, C_W: Any, point: int) -> Start:
@@ -50,6 +57,31 @@ def start(act: Activation, C_b: Any, C_W: Any, point: int) -> Start:
     rank = "the best" if point == 0 else f"point {point}"
     which = f"{rank} of its {len(found.points)} critical points" if others else "its critical point"
     return Start(best.C_b, best.C_W, "critical", best.K_star, f"{which}, {where}", others)
+
+
+def raised(act: Activation, of: Start, depth: int) -> Start:
+    """The start of a network of that many layers where K* is 0, at which signals fade as 1/l: a little above it.
+
+    C_W times 1 + 2/L has a fixed point near 1/L that signals stay at, and χ_⊥ is 1 up to order 1/L² there. The last layer
+    brings K* to its square root. Other starts, and networks of one hidden layer, stay as they are.
+    """
+    if of.kind != "critical" or of.K_star != 0 or depth < 3:
+        return of
+    C_W = of.C_W * (1 + _RAISED / depth)
+
+    def excess(log_K: float) -> float:
+        K = math.exp(log_K)
+        return of.C_b + C_W * float(moment(act, Powers(s=2), K)) - K
+
+    grid = np.log(np.geomspace(1e-3 / depth, 10.0, 25))
+    values = [excess(K) for K in grid]
+    for low, high, left, right in zip(grid, grid[1:], values, values[1:]):
+        if left > 0 > right:
+            root: Any = brentq(excess, low, high, xtol=1e-13)
+            K = math.exp(root)
+            why = f"{of.why}, times 1 + {_RAISED:g}/depth, so that signals stay at K = {K:.4g} instead of fading"
+            return of._replace(C_W=C_W, K_star=K, why=why, last=max(1.0, K**-0.5))
+    return of
 
 
 def _without_point(act: Activation, found: Criticality) -> Start:
