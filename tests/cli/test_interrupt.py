@@ -41,7 +41,7 @@ def moments(line, count, latest):
 
 
 SEVERAL = [(line, when) for line in OTHERS for when in moments(line, 2, 10)]
-SEVERAL += [(REPORT, when) for when in moments(REPORT, 10, 25)]
+SEVERAL += [(REPORT, when) for when in moments(REPORT, 6, 25)]
 
 
 def begun(process):
