@@ -21,6 +21,7 @@ import itertools
 import json
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,8 +137,8 @@ def entropy(z, y):
 
 
 @functools.partial(jax.jit, static_argnames=("name", "kind", "optimizer"))
-def trained(params, rates, decay, branch, order, x, y, test_x, test_y, *, name, kind, optimizer):
-    """Loss on the first images and accuracy on the test images."""
+def trained(params, rates, decay, branch, warm, order, x, y, test_x, test_y, *, name, kind, optimizer):
+    """Loss on the first images and accuracy on the test images; the rate rises from 0 over `warm` steps."""
 
     def cost(params, rows):
         return entropy(outputs(name, kind, params, x[rows], branch), y[rows])
@@ -146,12 +147,14 @@ def trained(params, rates, decay, branch, order, x, y, test_x, test_y, *, name, 
         params, m, v, t, _ = carry
         now, gradient = jax.value_and_grad(cost)(params, order[t])
         t = t + 1
+        rise = jnp.minimum(1.0, t / jnp.maximum(warm, 1.0))
         if optimizer == "sgd":
-            return jax.tree.map(lambda p, r, g: p - r * g, params, rates, gradient), m, v, t, now
+            return jax.tree.map(lambda p, r, g: p - rise * r * g, params, rates, gradient), m, v, t, now
         m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, gradient)
         v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, gradient)
 
         def moved(p, r, w, m, v):
+            r = rise * r
             return p * (1 - r * w) - r * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
 
         return jax.tree.map(moved, params, rates, decay, m, v), m, v, t, now
@@ -220,12 +223,14 @@ class Runs:
         if path.exists():
             self.done = {line["run"]: line for line in map(json.loads, path.read_text().splitlines())}
 
-    def __call__(self, row: tuple, who: str, of: Contender, factor: float, seed: int) -> tuple[float, float]:
+    def __call__(
+        self, row: tuple, who: str, of: Contender, factor: float, seed: int, warm: int = 0
+    ) -> tuple[float, float]:
         """Loss and accuracy."""
         kind, name, depth, width, optimizer = row
         # What was trained, not what it was called: advice that has changed is trained again.
         settings = hashlib.sha256(repr([np.asarray(part).tolist() for part in of]).encode()).hexdigest()[:8]
-        run = f"{row} {who} {settings} {factor:g} {seed}"
+        run = f"{row} {who} {settings} {factor:g} {seed}" + (f" warm {warm}" if warm else "")
         if run not in self.done:
             x, y, *test = images()
             order = np.random.default_rng([seed, 5]).permutation(len(x))[: STEPS * BATCH].reshape(STEPS, BATCH)
@@ -233,7 +238,7 @@ class Runs:
             decay = spread(np.full(depth, 0.01), np.full(depth, of.decay_b), of.decay_b, depth, kind)
             start = drawn(seed, depth, width, of, kind)
             how = {"name": name, "kind": kind, "optimizer": optimizer}
-            given = (start, rates, decay, jnp.float32(of.branch), jnp.asarray(order), x, y, *test)
+            given = (start, rates, decay, jnp.float32(of.branch), jnp.float32(warm), jnp.asarray(order), x, y, *test)
             loss, accuracy = map(float, trained(*given, **how))
             line = {"run": run, "loss": min(loss, WORST) if math.isfinite(loss) else WORST, "accuracy": accuracy}
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,10 +248,12 @@ class Runs:
         return self.done[run]["loss"], self.done[run]["accuracy"]
 
 
-def row(runs: Runs, key: tuple) -> dict[str, Any]:
-    """What each contender reached at its best factor, and the advice at a factor of 1 as well."""
+def row(runs: Runs, key: tuple, only: Sequence[str] = ()) -> dict[str, Any]:
+    """What each contender (of those named, if any are) reached at its best factor, and the advice at 1 as well."""
     found: dict[str, Any] = {}
     for who, of in contenders(*key).items():
+        if only and who not in only:
+            continue
         tried: dict[int, float] = {}
         low, high = -3, 3
         while True:
@@ -283,6 +290,34 @@ def reached(runs: Runs, key: tuple, who: str, of: Contender, power: int) -> dict
     return {"rate": float(of.rate_W[1] * 2.0**power), "losses": losses, "accuracies": accuracies}
 
 
+def table(kept: Mapping[str, Any], kind: str, width: int) -> list[str]:
+    """Lines of the table in docs/advice.md: loss with its error, and accuracy."""
+    lines = [
+        "| network | default | He or Xavier | advised, best of seven rates | advised, as given |",
+        "|---|---|---|---|---|",
+    ]
+    for optimizer, depth, name in itertools.product(("sgd", "adamw"), (10, 20, 40), ACTIVATIONS):
+        found = kept.get(f"{kind}/{name}/{depth}/{width}/{optimizer}")
+        if found is None:
+            continue
+        cells = [found.get(who) or found.get("Xavier" if who == "He" else who) for who in WHO]
+        title = f"{name} {depth}, {'SGD' if optimizer == 'sgd' else 'AdamW'}"
+        lines.append(f"| {' | '.join([title, *map(cell, cells)])} |")
+    return lines
+
+
+WHO = ("default", "He", "advised", "as given")
+
+
+def cell(one: Mapping[str, Any] | None) -> str:
+    """A contender's mean loss, standard error and accuracy."""
+    if one is None:
+        return "not run"
+    losses = np.array(one["losses"])
+    error = losses.std(ddof=1) / math.sqrt(len(losses))
+    return f"{losses.mean():.3f} ± {error:.3f}, {100 * np.mean(one['accuracies']):.1f} %"
+
+
 def main() -> None:
     """Rows one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -290,12 +325,19 @@ def main() -> None:
     parser.add_argument("--depths", type=int, nargs="+", default=[10, 20, 40])
     parser.add_argument("--kinds", nargs="+", default=["mlp"], choices=["mlp", "residual"])
     parser.add_argument("--optimizers", nargs="+", default=["sgd", "adamw"], choices=["sgd", "adamw"])
+    parser.add_argument("--only", nargs="+", default=[], help="Contenders to train; the others of a row stay as kept.")
     parser.add_argument("--runs", type=Path, default=Path("contest.jsonl"), help="Where runs are kept.")
+    parser.add_argument("--table", action="store_true", help="Print what is kept and end.")
     args = parser.parse_args()
+    if args.table:
+        for kind, width in itertools.product(args.kinds, args.widths):
+            print("\n".join([f"{kind}, width {width}", "", *table(json.loads(FILE.read_text()), kind, width), ""]))
+        return
     runs = Runs(args.runs)
     for key in itertools.product(args.kinds, ACTIVATIONS, args.depths, args.widths, args.optimizers):
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-        found = kept["/".join(map(str, key))] = row(runs, key)
+        name = "/".join(map(str, key))
+        found = kept[name] = (kept.get(name, {}) if args.only else {}) | row(runs, key, args.only)
         with writing(FILE) as file:
             file.write(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
         print(*key, {who: round(float(np.mean(one["losses"])), 3) for who, one in found.items()}, flush=True)

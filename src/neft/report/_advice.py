@@ -1,6 +1,7 @@
 """The tables of advice: what to draw, what to train with, what a short run showed. Imported by those of the width."""
 
 from collections.abc import Callable
+from math import isnan
 
 from .._percent import percent
 from ..width.results import Advice, BlockAdvice, Parameterization, Settings, Trial
@@ -15,6 +16,7 @@ def _advice(found: Advice) -> tuple[Table, ...]:
     rows = [
         ("C_b, variance of a bias", f"{found.C_b:.9g}"),
         ("C_W, variance of a weight times its fan-in", f"{found.C_W:.9g}"),
+        *_last_of(found),
         *_rates_of(found),
         ("spread of the output's variance over networks", _percent(found.spread_output)),
         ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
@@ -23,6 +25,10 @@ def _advice(found: Advice) -> tuple[Table, ...]:
         ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
         ("largest depth at which it is below 0.1", _or_none(found.comfortable, "any")),
         ("width at which it is below 0.1, at this depth", str(found.width_needed)),
+        (
+            "headway of gradient descent, at least 0.6 to train",
+            "not known" if isnan(found.headway) else f"{found.headway:.3g}",
+        ),
         ("verdict on depth/width", found.verdict),
     ]
     if found.xi is not None:
@@ -86,6 +92,11 @@ def _trial(found: Trial) -> tuple[Table, ...]:
     columns = ("step", *(f"{name}, rate {rate:.3g}" for name, rate in zip(found.names, found.rates)))
     title = f"{found.loss.capitalize()} with {found.optimizer}, batches of {found.batch}"
     return (Table(title=title, columns=columns, rows=tuple(rows), notes=(found.summary,)),)
+
+
+def _last_of(found: Advice) -> tuple[tuple[str, str], ...]:
+    """The last layer's weights where they are not as the others."""
+    return () if found.C_W_last == found.C_W else (("C_W of the last layer", f"{found.C_W_last:.9g}"),)
 
 
 def _rates_of(found: Advice | BlockAdvice) -> tuple[tuple[str, str], ...]:

@@ -79,12 +79,13 @@ def _how_large(of: Subject) -> str:
 def _changes(of: Subject, advice: Advice) -> str:
     net, said = of.plain, []
     same = all(abs(C - advice.C_b) < NEAR for C in net.C_b) and all(
-        abs(C - advice.C_W) < NEAR * advice.C_W for C in net.C_W
+        abs(C - good) < NEAR * good for C, good in zip(net.C_W, _weights(advice))
     )
     if same:
         said.append("Not the variances: they are the advised ones already.")
     else:
-        said.append(f"Take C_b = {advice.C_b:.4g} and C_W = {advice.C_W:.4g} ({advice.why}).")
+        last = "" if advice.C_W_last == advice.C_W else f", {advice.C_W_last:.4g} in the last layer"
+        said.append(f"Take C_b = {advice.C_b:.4g} and C_W = {advice.C_W:.4g}{last} ({advice.why}).")
     if advice.verdict == "fine":
         room = "any depth" if advice.comfortable is None else f"up to depth {advice.comfortable}"
         said.append(f"The aspect ratio may stay: at width {of.width}, {room} is comfortable.")
@@ -100,12 +101,17 @@ def _changes(of: Subject, advice: Advice) -> str:
     return " ".join(said)
 
 
+def _weights(advice: Advice) -> tuple[float, ...]:
+    """C_W of every layer."""
+    return (*[advice.C_W] * (advice.depth - 1), advice.C_W_last)
+
+
 def _now_and_advised(of: Subject, advice: Advice) -> Table:
     net, chosen = of.plain, advice.settings("sgd")
     weights = [rate * n for rate, n in zip(chosen.rate_W.tolist(), advice.widths)]
     rows = [
         ("C_b, variance of a bias", _brief(net.C_b), f"{advice.C_b:.4g}"),
-        ("C_W, variance of a weight times its fan-in", _brief(net.C_W), f"{advice.C_W:.4g}"),
+        ("C_W, variance of a weight times its fan-in", _brief(net.C_W), _brief(_weights(advice))),
         ("λ_b, learning rates of biases, by layer", _brief(net.lambda_b), _brief(chosen.rate_b.tolist())),
         ("λ_W, of weights times fan-in, by layer", _brief(net.lambda_W), _brief(weights)),
         (

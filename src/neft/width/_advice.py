@@ -17,6 +17,7 @@ from .._public import public
 from .._result import Made, Result, result
 from ..network import MLP, Dense
 from ..network.engine import closing_norms, weights_of
+from ._apart import ENOUGH, headway
 from ._apply import applied
 from ._block_advice import BlockAdvice, advise_block
 from ._block_words import BROKEN, FINE
@@ -33,10 +34,11 @@ from ._statistics import check_flow
 from ._subject import Repeated, subject
 from ._trial import Tried
 
-Verdict = Literal["fine", "strained", "too deep"]
+Verdict = Literal["fine", "strained", "too deep for gradient descent", "too deep"]
 
 _MOST_LAYERS = 10_000  # a second or two
 _MEMORY = 5.0  # depths ξ_⊥ after which little is left of the difference of two inputs, e⁻⁵ in its square
+_LAYERS = 150  # times the width is the square of the depth beyond which Adam does not train them either (docs/advice)
 _CURVE = 120
 
 
@@ -50,7 +52,8 @@ class Advice(Tried, Result):
         q: |x|²/n_0 of the inputs that the rates are balanced for.
         C_b, C_W: variance of a bias, and of a weight times its fan-in, for all layers but the last one's weights.
         C_W_last: that of the last layer; larger than C_W where K* would be 0 (docs/advice), else the same.
-        kind: "critical", or a little above it where K* would be 0; without such a point "edge of chaos" (χ_⊥ = 1 only) or "steady" (K stays only); or "given".
+        kind: "critical", or a little above it where K* would be 0; without such a point "edge of chaos" (χ_⊥ = 1 only)
+            or "steady" (K stays only); or "given".
         why: where the variances come from.
         K_star: the fixed point; None where every K is one, or where it is not known.
         q_star: the q that starts at K_star in layer 1; None where there is none.
@@ -67,8 +70,11 @@ class Advice(Tried, Result):
         cutoff: the depth at which the strength is 1 at this width; None where it was not seen to get there.
         comfortable: the largest depth at which the strength is below 0.1 at this width; None where it always is.
         width_needed: the width at which the strength is below 0.1 at this depth.
-        verdict: "fine" (strength below 0.1), "strained", or "too deep" (more layers than the width, or than 5 ξ: such
-            networks hardly train, docs/advice).
+        headway: η n Σ⟨σ²⟩ (1 - c) of gradient descent at the rate of `settings`, c the correlation that two inputs of
+            correlation 0.3 end with: what a step does to tell inputs apart. Below 0.6 some hundred steps do not halve
+            the loss (docs/advice).
+        verdict: "fine" (strength below 0.1), "strained", "too deep for gradient descent" (a headway below 0.6, where
+            Adam still trains), or "too deep" (L² above 150 n, or more layers than 5 ξ).
         curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
             rates balanced at each.
         frameworks: those that `code` can write.
@@ -100,6 +106,7 @@ class Advice(Tried, Result):
     cutoff: float | None
     comfortable: int | None
     width_needed: int
+    headway: float
     verdict: Verdict
     summary: str
     curve_depth: Int[np.ndarray, " depths"]
@@ -169,7 +176,7 @@ class Advice(Tried, Result):
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"C_W_last": fields["C_W"]} | fields
+        return {"C_W_last": fields["C_W"], "headway": math.nan} | fields
 
 
 def _square(q: float, K: np.ndarray, C_b: float, C_W: float) -> float:
@@ -260,12 +267,14 @@ def advise(
         "cutoff": cut_off(flow.strength, BROKEN, whole=False),
     }
     comfortable = cut_off(flow.strength, FINE, whole=False)
-    verdict = _verdict(numbers["strength"], numbers["xi"], depth, width)
     curve = _curve(flow, depth, numbers["cutoff"])
-    n, K, Theta = width, flow.tensors["K"][curve], flow.tensors["Theta"][curve]
+    n, Theta = width, flow.tensors["Theta"][curve]
     widths = (inputs, *(width,) * (depth - 1), outputs)
     square = _square(q, flow.tensors["K"][:depth], chosen.C_b, chosen.C_W)
     rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
+    K, C_b_of = flow.tensors["K"][:depth] * scale, np.full(depth, chosen.C_b)
+    numbers["headway"] = headway(rates["sgd"], width, act, K, C_b_of, chosen.C_W * scale)
+    verdict = _verdict(numbers["strength"], numbers["xi"], numbers["headway"], depth, width)
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     found = Advice(
         activation=act.name,
@@ -283,7 +292,7 @@ def advise(
         K_star=chosen.K_star,
         q_star=(chosen.K_star - chosen.C_b) / chosen.C_W if chosen.K_star else None,
         others=chosen.others,
-        K=flow.tensors["K"][:depth] * scale,
+        K=K,
         lambda_b=lambda_b,
         lambda_W=lambda_W,
         **numbers,
@@ -292,7 +301,7 @@ def advise(
         verdict=verdict,
         summary=_summary(act, chosen, depth, width, verdict, numbers, rates),
         curve_depth=curve + 1,
-        curve_output=np.sqrt(flow.tensors["V"][curve] / n) / K,
+        curve_output=np.sqrt(flow.tensors["V"][curve] / n) / flow.tensors["K"][curve],
         curve_ntk=np.sqrt((flow.tensors["A"] + 2 * flow.tensors["B"])[curve] / n) / Theta,
         curve_strength=flow.strength[curve],
         made=Made.by(
@@ -339,10 +348,12 @@ def _xi(kind: Kind, chi: float) -> float | None:
     return 1 / abs(math.log(chi))
 
 
-def _verdict(strength: float, xi: float | None, depth: int, width: int) -> Verdict:
-    # A strength of 1 ends the expansion, but not training: networks train up to about as many layers as they are wide.
-    if depth > width or (xi is not None and depth > _MEMORY * xi):
+def _verdict(strength: float, xi: float | None, headway: float, depth: int, width: int) -> Verdict:
+    # A strength of 1 ends the expansion, but not training.
+    if depth**2 > _LAYERS * width or (xi is not None and depth > _MEMORY * xi):
         return "too deep"
+    if depth > 1 and headway < ENOUGH:
+        return "too deep for gradient descent"
     return "strained" if reached(strength, FINE) else "fine"
 
 
@@ -364,8 +375,8 @@ def _summary(
     last = "" if chosen.last == 1 else f"; {chosen.C_W * chosen.last:.6g}/fan-in in the last layer"
     first = (
         f"Draw the biases of {act.name} from Gaussians of variance {chosen.C_b:.6g} and the weights from Gaussians of "
-        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}{last}), and train all of them at one rate, {rates['sgd']:.2g} with "
-        f"gradient descent or {rates['adamw']:.2g} with Adam."
+        f"variance {chosen.C_W:.6g}/fan-in ({chosen.why}{last}), and train all of them at one rate, "
+        f"{rates['sgd']:.2g} with gradient descent or {rates['adamw']:.2g} with Adam."
     )
     end = f"does not grow to {BROKEN:g} at any depth that was looked at"
     if found["cutoff"] is not None:
@@ -374,9 +385,15 @@ def _summary(
     memory = ""
     if found["xi"] is not None:
         memory = f", while the difference of two inputs changes e-fold every {found['xi']:.2g} layers"
+    slow = ""
+    if verdict == "too deep for gradient descent":
+        slow = (
+            f", and a step of gradient descent tells inputs too little apart (headway {found['headway']:.2g}, below "
+            f"{ENOUGH:g}): take Adam, more width or fewer layers"
+        )
     second = (
         f"Depth {depth} at width {width} is {verdict}: from network to network the output's variance spreads by "
         f"{percent(found['spread_output'])} and its NTK by {percent(found['spread_ntk'])}, the largest relative "
-        f"correction is {found['strength']:.2g} and {end}{memory}."
+        f"correction is {found['strength']:.2g} and {end}{memory}{slow}."
     )
     return f"{first} {second}"

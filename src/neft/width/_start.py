@@ -62,8 +62,8 @@ def start(act: Activation, C_b: Any, C_W: Any, point: int) -> Start:
 def raised(act: Activation, of: Start, depth: int) -> Start:
     """The start of a network of that many layers where K* is 0, at which signals fade as 1/l: a little above it.
 
-    C_W times 1 + 2/L has a fixed point near 1/L that signals stay at, and χ_⊥ is 1 up to order 1/L² there. The last layer
-    brings K* to its square root. Other starts, and networks of one hidden layer, stay as they are.
+    C_W times 1 + 2/L has a fixed point near 1/L that signals stay at, and χ_⊥ is 1 up to order 1/L² there. The last
+    layer brings K* to its square root. Other starts, and networks of one hidden layer, stay as they are.
     """
     if of.kind != "critical" or of.K_star != 0 or depth < 3:
         return of
