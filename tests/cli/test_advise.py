@@ -13,7 +13,7 @@ def test_advise_prints_numbers_sentences_and_layers(neft):
     rows = [line.split() for line in text.splitlines()]
     found = advise("tanh", 8, 64)
     assert found.summary in text and ["verdict", "on", "depth/width", "fine"] in rows
-    last = [f"{v:.6g}" for v in (0, 1 / 64, found.K[7], found.lambda_b[7], found.lambda_W[7])]
+    last = [f"{v:.6g}" for v in (0, found.C_W_last / 64, found.K[7], found.lambda_b[7], found.lambda_W[7])]
     assert ["8", "64", *last] in rows
     assert f"rate of Adam, all layers {found.settings('adam').rate_W[0]:.3g}" in " ".join(text.split())
 

@@ -25,10 +25,7 @@ def _advice(found: Advice) -> tuple[Table, ...]:
         ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
         ("largest depth at which it is below 0.1", _or_none(found.comfortable, "any")),
         ("width at which it is below 0.1, at this depth", str(found.width_needed)),
-        (
-            "headway of gradient descent, at least 0.6 to train",
-            "not known" if isnan(found.headway) else f"{found.headway:.3g}",
-        ),
+        ("headway of gradient descent", "not known" if isnan(found.headway) else f"{found.headway:.3g}"),
         ("verdict on depth/width", found.verdict),
     ]
     if found.xi is not None:

@@ -37,8 +37,8 @@ from ._trial import Tried
 Verdict = Literal["fine", "strained", "too deep for gradient descent", "too deep"]
 
 _MOST_LAYERS = 10_000  # a second or two
-_MEMORY = 5.0  # depths ξ_⊥ after which little is left of the difference of two inputs, e⁻⁵ in its square
-_LAYERS = 150  # times the width is the square of the depth beyond which Adam does not train them either (docs/advice)
+_MEMORY = 10.0  # depths ξ_⊥ after which gradient descent finds nothing left of the difference of two inputs
+_LAYERS = 250  # times the width is the square of the depth beyond which Adam does not train either (docs/advice)
 _CURVE = 120
 
 
@@ -71,10 +71,11 @@ class Advice(Tried, Result):
         comfortable: the largest depth at which the strength is below 0.1 at this width; None where it always is.
         width_needed: the width at which the strength is below 0.1 at this depth.
         headway: η n Σ⟨σ²⟩ (1 - c) of gradient descent at the rate of `settings`, c the correlation that two inputs of
-            correlation 0.3 end with: what a step does to tell inputs apart. Below 0.6 some hundred steps do not halve
-            the loss (docs/advice).
-        verdict: "fine" (strength below 0.1), "strained", "too deep for gradient descent" (a headway below 0.6, where
-            Adam still trains), or "too deep" (L² above 150 n, or more layers than 5 ξ).
+            correlation 0.3 end with: what a step does to tell inputs apart.
+        verdict: "fine" (strength below 0.1), "strained", "too deep for gradient descent", where some hundred steps do
+            not halve the loss but those of Adam do (a headway below 0.6 with C_b = 0, more layers than neurons with
+            C_b > 0, more than 10 ξ layers off criticality), or "too deep" (L² above 250 n); docs/advice says what this
+            was seen on.
         curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
             rates balanced at each.
         frameworks: those that `code` can write.
@@ -274,7 +275,7 @@ def advise(
     rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
     K, C_b_of = flow.tensors["K"][:depth] * scale, np.full(depth, chosen.C_b)
     numbers["headway"] = headway(rates["sgd"], width, act, K, C_b_of, chosen.C_W * scale)
-    verdict = _verdict(numbers["strength"], numbers["xi"], numbers["headway"], depth, width)
+    verdict = _verdict(numbers["strength"], numbers["xi"], chosen.C_b, numbers["headway"], depth, width)
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     found = Advice(
         activation=act.name,
@@ -348,13 +349,26 @@ def _xi(kind: Kind, chi: float) -> float | None:
     return 1 / abs(math.log(chi))
 
 
-def _verdict(strength: float, xi: float | None, headway: float, depth: int, width: int) -> Verdict:
+def _verdict(strength: float, xi: float | None, C_b: float, headway: float, depth: int, width: int) -> Verdict:
     # A strength of 1 ends the expansion, but not training.
-    if depth**2 > _LAYERS * width or (xi is not None and depth > _MEMORY * xi):
+    if depth**2 > _LAYERS * width:
         return "too deep"
-    if depth > 1 and headway < ENOUGH:
+    if _stuck(xi, C_b, headway, depth, width):
         return "too deep for gradient descent"
     return "strained" if reached(strength, FINE) else "fine"
+
+
+def _stuck(xi: float | None, C_b: float, headway: float, depth: int, width: int) -> str:
+    """Why gradient descent does not get anywhere; nothing where it does."""
+    if depth == 1:
+        return ""
+    if xi is not None:
+        return f"that is more than {_MEMORY:g} times so many" if depth > _MEMORY * xi else ""
+    if C_b > 0:
+        # Of gelu and silu the headway does not tell it.
+        return "there are more layers than neurons in one" if depth > width else ""
+    few = f"a step of gradient descent tells inputs too little apart (headway {headway:.2g}, below {ENOUGH:g})"
+    return few if headway < ENOUGH else ""
 
 
 def _curve(flow: _Flow, depth: int, cutoff: float | None) -> np.ndarray:
@@ -387,10 +401,8 @@ def _summary(
         memory = f", while the difference of two inputs changes e-fold every {found['xi']:.2g} layers"
     slow = ""
     if verdict == "too deep for gradient descent":
-        slow = (
-            f", and a step of gradient descent tells inputs too little apart (headway {found['headway']:.2g}, below "
-            f"{ENOUGH:g}): take Adam, more width or fewer layers"
-        )
+        slow = f", and {_stuck(found['xi'], chosen.C_b, found['headway'], depth, width)}: take Adam, "
+        slow += "more width or fewer layers" if found["xi"] is None else "other variances or fewer layers"
     second = (
         f"Depth {depth} at width {width} is {verdict}: from network to network the output's variance spreads by "
         f"{percent(found['spread_output'])} and its NTK by {percent(found['spread_ntk'])}, the largest relative "

@@ -59,19 +59,19 @@ def start(act: Activation, C_b: Any, C_W: Any, point: int) -> Start:
     return Start(best.C_b, best.C_W, "critical", best.K_star, f"{which}, {where}", others)
 
 
-def raised(act: Activation, of: Start, depth: int) -> Start:
+def raised(act: Activation, chosen: Start, depth: int) -> Start:
     """The start of a network of that many layers where K* is 0, at which signals fade as 1/l: a little above it.
 
     C_W times 1 + 2/L has a fixed point near 1/L that signals stay at, and χ_⊥ is 1 up to order 1/L² there. The last
     layer brings K* to its square root. Other starts, and networks of one hidden layer, stay as they are.
     """
-    if of.kind != "critical" or of.K_star != 0 or depth < 3:
-        return of
-    C_W = of.C_W * (1 + _RAISED / depth)
+    if chosen.kind != "critical" or chosen.K_star != 0 or depth < 3:
+        return chosen
+    C_W = chosen.C_W * (1 + _RAISED / depth)
 
     def excess(log_K: float) -> float:
         K = math.exp(log_K)
-        return of.C_b + C_W * float(moment(act, Powers(s=2), K)) - K
+        return chosen.C_b + C_W * float(moment(act, Powers(s=2), K)) - K
 
     grid = np.log(np.geomspace(1e-3 / depth, 10.0, 25))
     values = [excess(K) for K in grid]
@@ -79,9 +79,9 @@ def raised(act: Activation, of: Start, depth: int) -> Start:
         if left > 0 > right:
             root: Any = brentq(excess, low, high, xtol=1e-13)
             K = math.exp(root)
-            why = f"{of.why}, times 1 + {_RAISED:g}/depth, so that signals stay at K = {K:.4g} instead of fading"
-            return of._replace(C_W=C_W, K_star=K, why=why, last=max(1.0, K**-0.5))
-    return of
+            why = f"{chosen.why}, times 1 + {_RAISED:g}/depth, so that signals stay at K = {K:.4g} instead of fading"
+            return chosen._replace(C_W=C_W, K_star=K, why=why, last=max(1.0, K**-0.5))
+    return chosen
 
 
 def _without_point(act: Activation, found: Criticality) -> Start:
