@@ -111,6 +111,13 @@ NETWORKS = {
         False,
         PLAN,
     ),
+    # Kinks where the activation is not 0.
+    "two inputs, one matrix, hard tanh": (
+        network(of(single, "hard_tanh", 1.0), of(single, "hard_tanh", 0.8), end="hard_tanh"),
+        2,
+        False,
+        PLAN,
+    ),
     "two inputs, one and two matrices, softplus": (
         network(of(single, "softplus", 0.8), of(double, "softplus", 0.8, inner=0.5), of(single, "softplus", -0.7)),
         2,
