@@ -25,7 +25,7 @@ from neft.network import Nonlinearity
 
 STAGES = {8: 512_000, 16: 1_536_000, 28: 1_536_000, 40: 1_536_000, 64: 1_024_000}  # draws by width
 WEIGHTS = {8: 51_200, 16: 102_400, 28: 102_400, 40: 128_000, 64: 64_000}
-FEWER = {"two inputs, one matrix, relu": 4, "two inputs, one matrix, hard tanh": 4}  # so many times fewer of both
+FEWER = {"two inputs, one matrix, relu": 4, "two inputs, one matrix, elu(0.5)": 4}  # so many times fewer of both
 SEED, GROUPS, AT_ONCE = 2, 20, 64
 
 

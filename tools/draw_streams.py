@@ -111,9 +111,9 @@ NETWORKS = {
         False,
         PLAN,
     ),
-    # Kinks where the activation is not 0.
-    "two inputs, one matrix, hard tanh": (
-        network(of(single, "hard_tanh", 1.0), of(single, "hard_tanh", 0.8), end="hard_tanh"),
+    # Both the first and the second derivative jump.
+    "two inputs, one matrix, elu(0.5)": (
+        network(of(single, "elu(0.5)", 1.0), of(single, "elu(0.5)", 0.8), end="elu(0.5)"),
         2,
         False,
         PLAN,

@@ -204,12 +204,15 @@ def main(names, keep):
     # What averages are at a K is asked for again and again.
     for name in ("_averages", "squares"):
         setattr(_through_blocks, name, remembered(getattr(_through_blocks, name)))
-    assert noticed(nets, kept) is None
-    survivors = tried(PLACES, names, lambda: noticed(nets, kept))
-    if not names or any(one in names for functions in SEVERAL.values() for one in functions):
-        survivors += tried(SEVERAL, names, of_two_inputs())
-    if not names or any(one in names for one in PINNED[_pinned_slopes]):
-        survivors += tried(PINNED, names, of_kinks())
+
+    def of_one_input():
+        assert noticed(nets, kept) is None
+        return lambda: noticed(nets, kept)
+
+    survivors = []
+    for places, notice in ((PLACES, of_one_input), (SEVERAL, of_two_inputs), (PINNED, of_kinks)):
+        if not names or any(one in names for functions in places.values() for one in functions):
+            survivors += tried(places, names, notice())
     print(f"{len(survivors)} survive: {survivors}")
     return 1 if survivors else 0
 
