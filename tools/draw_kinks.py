@@ -28,19 +28,29 @@ from jax.flatten_util import ravel_pytree
 from neft import Dense, Network, Residual
 
 FILE = Path(__file__).parents[1] / "tests" / "width" / "kinks.json"
-PLAN, SEED, GROUPS = ((8, 48_000), (16, 32_000), (40, 16_000)), 3, 20
+PLAN, MORE = ((8, 48_000), (16, 32_000), (40, 16_000)), ((8, 192_000), (16, 128_000), (40, 64_000))
+GROUPS = 20
 
-# By name: the blocks at width n, and how many inputs.
+# By name: the blocks at width n, how many inputs, widths and draws, and the seed.
 NETWORKS = {
-    "two inputs, one matrix, relu": (network(of(single, "relu", 1.0), of(single, "relu", 0.8), end="relu"), 2),
+    "two inputs, one matrix, relu": (
+        network(of(single, "relu", 1.0), of(single, "relu", 0.8), end="relu"),
+        2,
+        PLAN,
+        3,
+    ),
     # Kinks where the activation is not 0.
     "one input, one matrix, hard tanh": (
         network(*(of(single, "hard_tanh", skip) for skip in (0.8, 1.0, 0.8)), end="hard_tanh"),
         1,
+        PLAN,
+        3,
     ),
     "two inputs, one and two matrices, relu": (
         network(of(single, "relu", 0.8), of(double, "relu", 1.0), of(third, "relu", 0.8)),
         2,
+        MORE,
+        4,
     ),
 }
 
@@ -202,9 +212,9 @@ def group(name, key, x, n, draws):
     return jax.tree.map(lambda values: values.mean(0), found)
 
 
-def drawn(name, plan=PLAN, seed=SEED):
+def drawn(name):
     """P and Q of infinite width, a + b/n + c/n² over the widths, and what of them the deltas are; with errors."""
-    _, N = NETWORKS[name]
+    _, N, plan, seed = NETWORKS[name]
     values, errors, hidden = [], [], []
     for n, draws in plan:
         key, x = jax.random.fold_in(jax.random.key(seed), n), jnp.asarray(X[:N], jnp.float32)
@@ -213,6 +223,9 @@ def drawn(name, plan=PLAN, seed=SEED):
         values.append(whole.mean(0))
         errors.append(whole.std(0, ddof=1) / np.sqrt(GROUPS))
         hidden.append(more.mean(0))
+        print(
+            name, n, *(f"{one:.4f}" for part in (values[-1], errors[-1]) for one in part.reshape(2, -1)[0]), flush=True
+        )
     powers = np.array([float(n) for n, _ in plan])[:, None] ** -np.arange(3.0)
     first = np.linalg.inv(powers)[0]  # as many widths as coefficients
     limit, more = (np.einsum("w,w...->...", first, np.stack(one)) for one in (values, hidden))
@@ -224,15 +237,15 @@ def drawn(name, plan=PLAN, seed=SEED):
 def main(names):
     """Draw these networks, or all."""
     for name in names or NETWORKS:
-        make, N = NETWORKS[name]
+        make, N, plan, seed = NETWORKS[name]
         start = time.process_time()
         tensors, more = drawn(name)
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}
         kept[name] = {
             "network": Network(3, make(8)).to_dict(),
             "x": X[:N].tolist(),
-            "widths and draws": PLAN,
-            "seed": SEED,
+            "widths and draws": plan,
+            "seed": seed,
             "command": f"tools/draw_kinks.py {name!r}",
             "tensors": tensors,
             "of the deltas": more,

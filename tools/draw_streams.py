@@ -111,6 +111,13 @@ NETWORKS = {
         False,
         PLAN,
     ),
+    # Both the first and the second derivative jump.
+    "two inputs, one matrix, elu(0.5)": (
+        network(of(single, "elu(0.5)", 1.0), of(single, "elu(0.5)", 0.8), end="elu(0.5)"),
+        2,
+        False,
+        PLAN,
+    ),
     "two inputs, one and two matrices, softplus": (
         network(of(single, "softplus", 0.8), of(double, "softplus", 0.8, inner=0.5), of(single, "softplus", -0.7)),
         2,

@@ -5,7 +5,8 @@
 
 The networks of `tests/width/kept.json` hold every term; those of `drawn.json` and `drawn_differentials.json` say that
 the tensors are right. What several inputs go through is held to the recursions of one input, which share no code with
-it, at each of two inputs, and to its symmetries, as in `tests/width/test_streams.py`.
+it, at each of two inputs, and to its symmetries, as in `tests/width/test_streams.py`; averages at two kinks are held to
+those of `tests/gaussian/test_pinned.py`.
 """
 
 import ast
@@ -16,7 +17,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from neft import Dense, LayerNorm, Network, Residual, RMSNorm
+from neft import Dense, LayerNorm, Network, Residual, RMSNorm, _pinned_slopes, activation
+from neft._tuples import almost_everywhere
 from neft.width import (
     _behind_norm,
     _functionals,
@@ -49,6 +51,7 @@ SEVERAL = {
     _past: ("sources", "went", "taken", "own_parts", "_of_two", "_of_one", "_of_none"),
     _many_blocks: ("_advanced", "_hatted", "_still", "_means"),
 }
+PINNED = {_pinned_slopes: ("curved_slopes", "_both_pinned")}
 SYMMETRIES = {"V": "cdab", "A": "cdab", "D": "bacd", "F": "cdab", "B": "cdab", "T": "cdab", "U": "cdab", "R": "abdc"}
 CARRIES = ("np.einsum", *(f"self.{name}" for name in ("along", "across", "moved", "mixed", "turned")))
 SKIPPED = ("lost", "seen", "later", "power", "rho")  # what is estimated, or has its own tests
@@ -151,6 +154,12 @@ class Terms(ast.NodeTransformer):
             node.value = self.whole(node.value)
         return node
 
+    def visit_AugAssign(self, node):
+        """What is added to a sum."""
+        self.generic_visit(node)
+        node.value = self.whole(node.value)
+        return node
+
     def visit_Return(self, node):
         """What a function gives, where it is one term."""
         self.generic_visit(node)
@@ -195,10 +204,15 @@ def main(names, keep):
     # What averages are at a K is asked for again and again.
     for name in ("_averages", "squares"):
         setattr(_through_blocks, name, remembered(getattr(_through_blocks, name)))
-    assert noticed(nets, kept) is None
-    survivors = tried(PLACES, names, lambda: noticed(nets, kept))
-    if not names or any(one in names for functions in SEVERAL.values() for one in functions):
-        survivors += tried(SEVERAL, names, of_two_inputs())
+
+    def of_one_input():
+        assert noticed(nets, kept) is None
+        return lambda: noticed(nets, kept)
+
+    survivors = []
+    for places, notice in ((PLACES, of_one_input), (SEVERAL, of_two_inputs), (PINNED, of_kinks)):
+        if not names or any(one in names for functions in places.values() for one in functions):
+            survivors += tried(places, names, notice())
     print(f"{len(survivors)} survive: {survivors}")
     return 1 if survivors else 0
 
@@ -258,6 +272,31 @@ def of_two_inputs():
                     and not np.abs(np.einsum(f"abcd->{SYMMETRIES[name]}", value) - value).max() < size
                 ):
                     return f"{name} of layer {l + 1} is not symmetric"
+        return None
+
+    assert notice() is None
+    return notice
+
+
+def of_kinks():
+    """What averages at kinks say of a mutant: the first that is not that with the derivatives on the density."""
+    sys.path.insert(0, str(ROOT / "tests" / "gaussian"))
+    from test_pinned import ONE, K, by_parts
+
+    K, wanted = K[ONE], {}
+    for name in ("relu", "hard_tanh", "elu(0.5)"):
+        regular = almost_everywhere(activation(name), [(0, 0, 2, 2), (0, 0, 3, 1), (0, 0, 1, 3)], K, rtol=1e-8)
+        wanted[name] = np.array(by_parts(activation(name), K)) - [one[0, 0, 1, 2] for one in regular]
+
+    def notice():
+        for name, value in wanted.items():
+            with jax.enable_x64(True):
+                try:
+                    td, ee = _pinned_slopes.curved_slopes(activation(name), K, 1, rtol=1e-8)
+                except (TypeError, IndexError) as error:
+                    return f"{type(error).__name__}: {error}"  # a place that is none
+            if not np.allclose((ee[0, 0, 0, 1], td[0, 0, 0, 1], td[0, 0, 1, 0]), value, rtol=1e-6):
+                return f"deltas of {name}"
         return None
 
     assert notice() is None

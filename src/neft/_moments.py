@@ -102,14 +102,14 @@ def deltas(act: Activation, powers: Powers) -> tuple[tuple[float, float], ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def sides(act: Activation, kink: Kink) -> tuple[list[float], list[float]]:
-    """σ and its derivatives up to the one that jumps, just left and just right of a kink."""
+def sides(act: Activation, kink: Kink, highest: int = 0) -> tuple[list[float], list[float]]:
+    """σ and its derivatives up to the one that jumps, or further, just left and just right of a kink."""
     # Just beside the kink: far enough to be a normal number, near enough to change nothing.
     step = max(abs(kink.position) * 2.0**-50, 1e-150)
 
     def limits(side: int) -> list[float]:
         # What is continuous there is taken at the kink itself, so that ReLU's σ(0) is exactly 0.
-        offsets = [0.0] * kink.order + [side * step]
+        offsets = [0.0] * kink.order + [side * step] * (1 + max(0, highest - kink.order))
         return [float(act.derivative(n)(kink.position + offset)) for n, offset in enumerate(offsets)]
 
     # These are numbers of the activation, even when the caller is being traced.

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -28,25 +29,37 @@ def pinned_products(
     for o in range(len(K)):
         for kink in act.kinks:
             if kink.order == order - 1:
-                density = math.exp(-(kink.position**2) / (2 * K[o, o])) / math.sqrt(2 * math.pi * K[o, o])
-                result[o] += kink.jump * density * _given(act, pattern, K, o, kink, rtol)
+                (given,) = at_kink(act, [pattern], K, o, kink, rtol=rtol)
+                result[o] += kink.jump * density_at(kink, K[o, o]) * given
     return result
 
 
-def _given(act: Activation, pattern: tuple, K: np.ndarray, o: int, kink: Kink, rtol: float) -> np.ndarray:
-    # ⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c)⟩ given z_o = kink.
+def density_at(kink: Kink, K: float) -> float:
+    """The density of a variable of variance K at a kink."""
+    return math.exp(-(kink.position**2) / (2 * K)) / math.sqrt(2 * math.pi * K)
+
+
+def at_kink(
+    act: Activation, patterns: Sequence[tuple[int, int, int]], K: np.ndarray, o: int, kink: Kink, *, rtol: float
+) -> list[np.ndarray]:
+    """⟨σ^(p)(z_a) σ^(q)(z_b) σ^(r)(z_c)⟩ given that z_o is at the kink, for each (p, q, r); axes a, b, c."""
     slope = K[:, o] / K[o, o]
     mean, left = slope * kink.position, K - np.outer(slope, K[o])
     pinned = np.diagonal(left) < 2 * _ALIGNED * np.diagonal(K)
     fixed, free = np.flatnonzero(pinned), np.flatnonzero(~pinned)
-    ramps = _ramps(act, max(pattern), slope[fixed], mean[fixed], kink)
-    weights, result = np.array([5.0, 8.0, 5.0]) / 18, np.zeros((len(K),) * 3)
+    ramps = _ramps(act, max(map(max, patterns)), slope[fixed], mean[fixed])
     masks = list(itertools.product((False, True), repeat=3))
-    wanted = sorted({tuple(n for n, here in zip(pattern, mask) if here) for mask in masks} - {()})
+    wanted = sorted({tuple(n for n, here in zip(one, mask) if here) for one in patterns for mask in masks} - {()})
     moving = {}
     if len(free):
         found = almost_everywhere(act, wanted, left[np.ix_(free, free)], rtol=rtol, mean=mean[free])
         moving = dict(zip(wanted, found))
+    return [_filled(pattern, masks, fixed, free, ramps, moving) for pattern in patterns]
+
+
+def _filled(pattern, masks: list, fixed: np.ndarray, free: np.ndarray, ramps: dict, moving: dict) -> np.ndarray:
+    # Every way in which the three are among those that are pinned too, or not.
+    weights, result = np.array([5.0, 8.0, 5.0]) / 18, np.zeros((len(fixed) + len(free),) * 3)
     for mask in masks:
         slots = [free if here else fixed for here in mask]
         if any(len(slot) == 0 for slot in slots):
@@ -62,14 +75,15 @@ def _given(act: Activation, pattern: tuple, K: np.ndarray, o: int, kink: Kink, r
     return result
 
 
-def _ramps(act: Activation, highest: int, slope: np.ndarray, mean: np.ndarray, kink: Kink) -> dict[int, np.ndarray]:
+def _ramps(act: Activation, highest: int, slope: np.ndarray, mean: np.ndarray) -> dict[int, np.ndarray]:
     # The derivatives of the pinned samples on their way across the kink, at Gauss-Legendre nodes of [0, 1].
     way = (1 + np.array([-math.sqrt(0.6), 0.0, math.sqrt(0.6)])) / 2
     ramps = {n: np.tile(elementwise(act.derivative(n), mean), (3, 1)) for n in range(highest + 1)}
     for i, z in enumerate(mean):
         for other in act.kinks:
             if abs(z - other.position) < 1e-9 * max(1.0, abs(z)) and other.order <= highest:
-                below, above = (side[other.order] for side in sides(act, other))
                 on = way if slope[i] > 0 else 1 - way
-                ramps[other.order][:, i] = below + (above - below) * on
+                for n, (below, above) in enumerate(zip(*sides(act, other, highest))):
+                    if n >= other.order:
+                        ramps[n][:, i] = below + (above - below) * on
     return ramps

@@ -245,7 +245,7 @@ def test_one_matrix_behind_a_vector_of_fixed_length_has_the_moments_of_a_sphere(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", ["relu", "hard_tanh", "elu"])
+@pytest.mark.parametrize("act", ["relu", "hard_tanh", "elu", "elu(0.5)"])
 def test_deltas_in_hermite_terms_are_those_of_pinned_neurons(act):
     # One input has its functionals in Hermite terms, several have sources and average what is pinned to a kink.
     net = Network(3, [Dense(8, **HYPER[0]), *[one(act)] * 2, act, Dense(2, **HYPER[3])])
@@ -254,6 +254,7 @@ def test_deltas_in_hermite_terms_are_those_of_pinned_neurons(act):
         if value is not None:
             np.testing.assert_allclose(getattr(found, name), value.ravel(), rtol=1e-9, atol=1e-12, err_msg=name)
     assert abs(found.Q[-1]) > 0.1 and (abs(found.P[-1]) > 0.1) == (act != "relu")
+    assert abs(found.Theta1[-1]) > 0.1 and wanted.Theta1 is not None
 
 
 KINKS = json.loads((HERE / "kinks.json").read_text())

@@ -126,18 +126,13 @@ def refuse_several(net: Network) -> None:
             begun = None
 
 
-def known_names(net: Network, *, several: bool = False) -> tuple[tuple[str, ...], str | None]:
+def known_names(net: Network) -> tuple[tuple[str, ...], str | None]:
     """The tensors that are known, and why others are not, where that is not for a kink alone."""
     acts, known = net.activations, known_of(net)
     exist = [present(act) for act in acts]
     names = [name for name in Tensors._fields if all(name in some for some in exist)]
-    kinked = any(existence(act) != "all" for act in acts)
     for block, one in zip(net.blocks, known):
         if isinstance(one, Division) or (isinstance(one, OneMatrix | TwoMatrices) and one.norm is not None):
             what = repr(block) if isinstance(one, Division) else f"the norm of {block!r}"
             return tuple(name for name in names if name not in LACKS), f"it has no recursion through {what} yet"
-        chain = block.chain() if several and kinked else None
-        if chain is not None and chain.steps[0].activation is not None:
-            reason = f"R to U hold squares of deltas, and Theta1 has no recursion through kinks in {block!r} yet"
-            return tuple(name for name in names if name != "Theta1"), reason
     return tuple(names), None

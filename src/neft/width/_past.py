@@ -19,6 +19,7 @@ import numpy as np
 
 from .._activation import Activation
 from .._pinned import pinned_products
+from .._pinned_slopes import curved_slopes
 from .._tuples import almost_everywhere
 from ..network import Linear
 from ._halves import Halves, Slopes
@@ -27,6 +28,7 @@ from ._many_moments import Averages
 
 # Derivatives of the two factors of a source or of a function that a functional is taken of.
 ORDERS = {"ss": (0, 0), "dd": (1, 1), "sd": (0, 1), "se": (0, 2), "ed": (2, 1), "td": (3, 1), "ee": (2, 2)}
+_OF_SLOPES = (0, 0, 1, 3), (0, 0, 2, 2)  # σσ of a source with two derivatives of σ'σ' of a stage
 _CONNECTED = ("V", "DH")  # covariances, not means of products
 _POWERS = {"V": 0, "DH": 0, "F": 1, "B": 2, "P1": 2, "Q1": 1, "R1": 2, "S1": 2, "U": 3}
 _OF_TENSOR = {"V": "V", "D": "DH", "F": "F", "B": "B", "P": "P1", "Q": "Q1", "R": "R1", "S": "S1", "U": "U"}
@@ -162,9 +164,15 @@ def tables(source: Source, K: Pair, wanted: frozenset[str], *, rtol: float) -> T
     for pattern in patterns:
         # The deltas that those do not see; the highest derivative, the last factor, holds them.
         *rest, highest = pattern
-        if any(kink.order == highest - 1 for kink in source.act.kinks):
+        if pattern not in _OF_SLOPES and any(kink.order == highest - 1 for kink in source.act.kinks):
             deltas = pinned_products(source.act, highest, (rest[0], rest[1], rest[2]), joint, rtol=rtol)
             found[pattern] = found[pattern] + np.moveaxis(deltas, 0, -1)
+    if source.act.kinks and needed >= set(_OF_SLOPES):
+        N = len(K)
+        for pattern, deltas in zip(_OF_SLOPES, curved_slopes(source.act, joint, N, rtol=rtol)):
+            # Sorted, the third derivative is the last factor.
+            found[pattern] = found[pattern].copy()
+            found[pattern][:N, :N, N:, N:] += np.swapaxes(deltas, 2, 3)
     return Tables(found, len(K))
 
 

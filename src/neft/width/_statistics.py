@@ -188,7 +188,7 @@ def _of_many_in_blocks(
     net: Network, x: np.ndarray, asked: frozenset[str], rtol: float
 ) -> tuple[dict[str, np.ndarray], str | None]:
     refuse_several(net)
-    names, why = known_names(net, several=True)
+    names, why = known_names(net)
     distinct, where = np.unique(np.atleast_2d(x), axis=0, return_inverse=True)
     _refuse_too_many(len(distinct))
     _refuse_too_deep(net, len(distinct))
