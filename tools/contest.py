@@ -274,7 +274,7 @@ def row(runs: Runs, key: tuple, only: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def tuned(runs: Runs, key: tuple, who: str, of: Contender, power: int, best: float) -> float:
-    """The mean loss over the seeds that rates are chosen on; of the first alone where that excludes it."""
+    """The mean loss over those seeds that rates are chosen on; of the first alone where that excludes it."""
     losses: list[float] = []
     for seed in TUNED:
         losses.append(runs(key, who, of, 2.0**power, seed)[0])

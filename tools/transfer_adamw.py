@@ -126,8 +126,9 @@ def draw(kept: dict[str, Any], path: Path) -> None:
         best = [math.log2(one["best"]) for one in sizes.values()]
         ax.set_xscale("log", base=2)
         lowest = min(np.mean(values) for one in sizes.values() for values in one["losses"].values())
-        ax.set_ylim(0.95 * lowest, 1.8 * lowest)
-        ax.set_title(f"{name}\nbest rate over 2^{max(best) - min(best):.0f}", fontsize=9)
+        ax.set_ylim(0.96 * lowest, 1.45 * lowest)
+        span = 2 ** (max(best) - min(best))
+        ax.set_title(f"{name}\n{'one best rate' if span == 1 else f'best rates span a factor {span:g}'}", fontsize=9)
         ax.set_xlabel("rate at the smallest size" if name[0] != "s" else "rate")
         ax.legend(title=SWEEPS[name].varied, fontsize=7, title_fontsize=8, frameon=False)
     panels[0].set_ylabel("training loss")
