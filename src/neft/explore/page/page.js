@@ -103,7 +103,9 @@
         else if (own.value.trim()) this.set({ activation: own.value }, own); else own.focus();
       });
       let waiting = 0;
-      own.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => own.value.trim() && this.set({ activation: own.value }, own), 400); });
+      const typed = () => { clearTimeout(waiting); if (own.value.trim() && own.value !== this.settings.activation) this.set({ activation: own.value }, own); };
+      own.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(typed, 300); });
+      own.addEventListener("change", typed);
       for (const name of ["residual", "norm"]) this.find(`#f-${name}`).addEventListener("change", event => this.set({ [name]: event.target.value }));
       this.find("#controls").addEventListener("submit", event => event.preventDefault());
       this.find("#apply").addEventListener("click", () => this.set({ C_b: this.advised.C_b, C_W: this.advised.C_W }));
@@ -190,8 +192,8 @@
       this.movePoint();
       if (!first) this.write();
       this.open(this.tab);
-      this.askFlow();
       this.askPhases();
+      this.askFlow();
       this.askWords();
       this.regression.changed();
     }
@@ -237,6 +239,7 @@
         const { settings, since } = this.wanted;
         this.wanted = null;
         this.find(".hero").classList.add("busy");
+        await this.firstPhases;
         try {
           this.flow = await this.source.ask("flow", settings);
           this.derived = neft.derive(this.flow.tensors, settings.width);
@@ -269,8 +272,10 @@
       const card = this.find("#view-phase");
       card.classList.add("busy");
       try {
-        const started = performance.now();
-        const coarse = await this.source.ask("phases", settings);
+        const started = performance.now(), asked = this.source.ask("phases", settings);
+        // Of a new function the diagram comes first: what else is asked of it at the same time only slows it down.
+        this.firstPhases = this.facts.activations.includes(activation) ? null : asked.catch(() => {});
+        const coarse = await asked;
         if (key !== this.phaseKey) return;
         this.phases = coarse; this.showPhases();
         card.classList.remove("busy");
@@ -293,6 +298,7 @@
       this.stop("words");
       const settings = structuredClone(this.settings), mark = (this.wordMark = {});
       this.wording = setTimeout(async () => {
+        await this.firstPhases;
         try {
           const plain = settings.residual === "none" && settings.norm === "none";
           const words = plain || !this.source.run ? await this.source.ask("words", settings) : await this.run("words", "words", settings);
