@@ -256,10 +256,10 @@ def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opene
     known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, **options)
     np.testing.assert_allclose(finite["mean"][last][::6], known.mean[:, 0], atol=2e-3)
     np.testing.assert_allclose(finite["std"][last][::6], known.std[:, 0], atol=2e-3)
-    slide(page, "depth", 6)
-    when(page, "document.querySelector('#finite-limit').textContent === 'up to 5 layers'")
+    slide(page, "depth", 11)
+    when(page, "document.querySelector('#finite-limit').textContent.startsWith('up to 10 layers, in ten seconds')")
     page.click("#finite")
-    when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 5 layers')")
+    when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 10 layers')")
     quiet(page, server)
 
 
