@@ -198,7 +198,8 @@ def test_everybody_can_use_the_page(opened, server, size, scheme):
         assert len(card.locator(".caption").inner_text()) > 20 and card.locator("svg").first.get_attribute("aria-label")
         card.locator("summary").first.click()
         assert card.locator("table tbody tr").count() >= 1
-    assert "are not known for tanh: it has no recursion through" in page.inner_text("#absent")
+    said = page.inner_text("#absent")
+    assert "are not known for tanh: it has no recursion through the norm of the repeated block yet" in said
     assert page.evaluate(MOVING) == 0
     page.evaluate("scrollTo(0, 0)")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
