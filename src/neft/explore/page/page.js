@@ -280,7 +280,9 @@
         this.phases = coarse; this.showPhases();
         card.classList.remove("busy");
         this.coarseTime = performance.now() - started;
-        if (!coarse.fine && this.source.run) {
+        // The verdict takes less than a finer diagram, and is waited for.
+        while (this.firstPhases && this.asking) await new Promise(after => setTimeout(after, 20));
+        if (!coarse.fine && this.source.run && key === this.phaseKey) {
           const fine = await this.run("phases", "phases", settings);
           if (fine && key === this.phaseKey) { this.phases = fine; this.showPhases(); }
         }
