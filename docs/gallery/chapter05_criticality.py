@@ -5,7 +5,7 @@
 # without biases: below, the signal dies out exponentially, above, it settles to a value that forgets the input; at
 # criticality it falls like 1/(2l), a power.
 #
-# Held to, by the assertions of this page: K, which goes to 1/(2l) for tanh, and V/(K² l), which goes to 2/3 for sin; the limits 5 of relu and 2/3 of tanh are printed. The print was not at hand, so that its figures were not laid beside these.
+# Held to, by the assertions of this page: K, which goes to 1/(2l) for tanh, and V/(K² l), which goes to 2/3 for sin; the limits 5 of relu and 2/3 of tanh are printed. The print was not at hand, so that its figures were not laid beside these. The critical point of gelu as public programs quote it from the book, C_b = 0.17292239 and C_W = 1.98305826, is neft's to these digits (`tests/width/test_critical.py`).
 
 # %%
 import jax

@@ -122,6 +122,26 @@ def test_bad_values_get_a_sentence_beside_their_field(opened, server):
     settled(page, activation="z*sigmoid(1.7*z)")
 
 
+def test_the_diagram_of_a_new_function_comes_before_anything_else_of_it(opened, server):
+    page = opened(server)
+    when(page, "neftExplore.page.phases?.fine")
+    asked = len(page.asked)
+    page.select_option("#f-activation", "")
+    page.fill("#f-expression", "tanh(z)+0.05*z")
+    when(page, "!!neftExplore.page.phases?.fine && neftExplore.page.flowOf?.activation === 'tanh(z)+0.05*z'")
+    computing = [url.rpartition("/")[2] for url in page.asked[asked:] if "/api/" in url]
+    assert computing[:2] == ["phases", "flow"] and "run" in computing[2:]
+    (star,) = page.evaluate("neftExplore.page.phases.points")
+    (known,) = neft.width.critical("tanh(z)+0.05*z").points
+    assert np.isclose(star["C_W"], known.C_W, rtol=1e-5) and np.isclose(star["C_b"], known.C_b, atol=1e-6)
+    # What is fine in the picture of a user's own function is its grid.
+    found = page.evaluate("neftExplore.page.phases")
+    exact = neft.width.phase("tanh(z)+0.05*z", [0.5], found["C_W"][::13])
+    row = np.argmin(np.abs(np.array(found["C_b"]) - 0.5)) * len(found["C_W"])
+    np.testing.assert_allclose(found["chi"][row : row + len(found["C_W"]) : 13], exact.perpendicular[0], rtol=2e-4)
+    quiet(page, server)
+
+
 def test_the_buttons_give_code_picture_and_numbers(opened, server, tmp_path):
     page = opened(f"{server}#depth=3&C_W=1.5")
     page.click("#view-density .tools >> text=Code")
@@ -179,7 +199,8 @@ def test_everybody_can_use_the_page(opened, server, size, scheme):
         assert len(card.locator(".caption").inner_text()) > 20 and card.locator("svg").first.get_attribute("aria-label")
         card.locator("summary").first.click()
         assert card.locator("table tbody tr").count() >= 1
-    assert "are not known for tanh: it has no recursion through" in page.inner_text("#absent")
+    said = page.inner_text("#absent")
+    assert "are not known for tanh: it has no recursion through the norm of the repeated block yet" in said
     assert page.evaluate(MOVING) == 0
     page.evaluate("scrollTo(0, 0)")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -237,10 +258,10 @@ def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opene
     known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, **options)
     np.testing.assert_allclose(finite["mean"][last][::6], known.mean[:, 0], atol=2e-3)
     np.testing.assert_allclose(finite["std"][last][::6], known.std[:, 0], atol=2e-3)
-    slide(page, "depth", 6)
-    when(page, "document.querySelector('#finite-limit').textContent === 'up to 5 layers'")
+    slide(page, "depth", 11)
+    when(page, "document.querySelector('#finite-limit').textContent.startsWith('up to 10 layers, in ten seconds')")
     page.click("#finite")
-    when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 5 layers')")
+    when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 10 layers')")
     quiet(page, server)
 
 
@@ -281,13 +302,21 @@ def test_a_page_without_the_token_says_so(opened, server):
     assert "token" in page.inner_text("#banner")
 
 
-def test_from_slider_to_picture_in_a_tenth_of_a_second_while_networks_are_drawn(opened, server):
+def test_a_new_diagram_within_a_second_and_sliders_in_a_tenth_of_it_while_networks_are_drawn(opened, server):
     if os.getloadavg()[0] > 1.0:
         pytest.skip(f"the machine is at work (load {os.getloadavg()[0]:.1f}), so that times of the page mean nothing")
     page = opened(server)
     when(page, "neftExplore.page.phases?.fine")
     slide(page, "C_W", 1.2)
     settled(page, C_W=1.2)
+    page.wait_for_timeout(2000)
+    for own in ("z*sigmoid(1.3*z)", "max(z,0)+0.3*sin(z)", "z*exp(-z^2)"):
+        page.evaluate("own => { neftExplore.page.coarseTime = null; neftExplore.page.set({ activation: own }); }", own)
+        when(page, "neftExplore.page.coarseTime !== null && neftExplore.page.phases?.fine")
+        print(json.dumps({"activation": own, "coarse": page.evaluate("neftExplore.page.coarseTime")}))
+        assert page.evaluate("neftExplore.page.coarseTime") < 1000
+    page.evaluate("neftExplore.page.set({ activation: 'tanh' })")
+    settled(page, activation="tanh")
     page.wait_for_timeout(2000)
     for drawing in (False, True):
         page.evaluate("neftExplore.page.timings.length = 0")

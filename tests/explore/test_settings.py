@@ -1,7 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import neft
+from neft._named import from_text
 from neft.explore import _app, _flow, _phases, _work
 from neft.explore._settings import Refused, Settings
 
@@ -134,3 +137,10 @@ def test_a_diagram_that_another_process_found_is_the_one_that_is_asked_for(monke
     monkeypatch.setattr(_app, "at_once", lambda *_: {})
     _app.warm(Beside())
     assert _phases.phases(Settings.of({"activation": "elu"})) == {"fine": False}
+
+
+def test_who_asks_for_the_same_new_function_at_once_reads_it_once():
+    before = from_text.cache_info().misses
+    with ThreadPoolExecutor(3) as pool:
+        names = list(pool.map(Settings.of, [{"activation": "tanh(1.25*z)"}] * 3))
+    assert {one.activation for one in names} == {"tanh(1.25*z)"} and from_text.cache_info().misses == before + 1

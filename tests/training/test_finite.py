@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from helpers import one_sentence
@@ -235,6 +236,21 @@ def test_nested_weights_are_the_integrals_and_sums_they_say():
     r, T = 1 - 0.1 * np.array(x), 6
     total = sum(0.01 * r[0] ** (T - 1 - a) * r[1] ** (a - 1 - b) * r[2] ** b for a in range(T) for b in range(a))
     np.testing.assert_allclose(nested(Moment(np.inf, T, 0.1), *map(np.array, x)), total, rtol=1e-12)
+
+
+@pytest.mark.parametrize("time", [0.01, 1.0, 30.0, 1e3, 1e5])
+def test_nested_weights_are_divided_differences_at_any_time(time):
+    mpmath.mp.dps = 60
+    nodes = np.array([[0.0, 0.7, 1.9, 2.6], [0.02, 0.05, 0.11, 1.3], [0.4, 0.40001, 0.9, 3.0]])
+    found = nested(Moment(time), *nodes.T)
+    for x, value in zip(nodes, found):
+        x = [mpmath.mpf(float(one)) for one in x]
+        terms = [
+            mpmath.exp(-mpmath.mpf(time) * p) / mpmath.fprod(q - p for q in x if q != p) for p in x
+        ]  # up to a sign the divided difference of e^{-xt}
+        expected = float(mpmath.fsum(terms))
+        # What is below the smallest number is 0.
+        np.testing.assert_allclose(value, expected, rtol=1e-13, atol=1e-300)
 
 
 def test_long_times_and_small_steps_have_their_limits():

@@ -1,6 +1,5 @@
 """The application: the page's files, what is computed at once, and long jobs as streams of records."""
 
-import functools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp
 from . import _page
 from ._guard import Guard
 from ._jobs import Busy, Workers
-from ._settings import Refused, Settings
+from ._settings import Refused, Settings, once
 
 
 def application(*, port: int, token: str, workers: Workers) -> ASGIApp:
@@ -41,16 +40,10 @@ def at_once(name: str, settings: Settings) -> dict[str, Any]:
         "regression": _regression.infinite,
         "code": _code.code,
     }
-    with _once(name, settings.activation, settings.residual, settings.norm):
+    with once(name, settings.activation, settings.residual, settings.norm):
         if name.startswith("numbers/"):
             return _numbers_of.numbers_of(name.removeprefix("numbers/"), settings)
         return functions[name](settings)
-
-
-@functools.lru_cache(maxsize=64)
-def _once(*of: str) -> threading.Lock:
-    # Two who ask for the same at the same time would compile it twice.
-    return threading.Lock()
 
 
 VIEWS = ("phase", "flow", "density", "ntk", "regression")

@@ -8,6 +8,7 @@ layers behind the output are left out.
 import dataclasses
 import functools
 import gc
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ PADDED = (32, 128)
 """Depths of programs."""
 
 _WIDTH = 64
+_BLOCK = re.compile(r"Residual\(.*\)")  # in a sentence, with the width of the program instead of the page's
 _MAPS, _MOST_MAPS = Path("/proc/self/maps"), 30_000
 
 
@@ -99,7 +101,7 @@ def flow(settings: Settings) -> dict[str, Any]:
         try:
             present[name] = short(np.asarray(getattr(stats, name)), 10)
         except width.AbsentTensor as error:
-            absent[name] = str(error)
+            absent[name] = _BLOCK.sub("the repeated block", str(error))
     free_programs()
     return {
         "tensors": present,

@@ -13,7 +13,7 @@ MOST_POINTS = 12
 FARTHEST, HIGHEST = 3.0, 10.0
 """Positions of training points of the regression, and their targets."""
 
-DEEPEST_FINITE = 5
+DEEPEST_FINITE = 10
 """Layers of networks whose trained functions are corrected to order 1/width: more take longer than ten seconds."""
 
 MOST_BYTES = 32_768

@@ -96,7 +96,7 @@ def finite(settings: Settings) -> dict[str, Any]:
         raise Refused(
             {
                 "depth": f"depth is {settings.depth}, but the curve at this width is made for at most {DEEPEST_FINITE} "
-                "layers: each of them takes half a second."
+                "layers, which take ten seconds: its Code button has the command that computes deeper ones."
             }
         )
     x, y = arrays(settings)

@@ -1,8 +1,10 @@
 """The settings of a view: what the page's fields hold, checked field by field, and the network that they describe."""
 
 import dataclasses
+import functools
 import json
 import math
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -148,7 +150,14 @@ def _activation(name: str, value: Any) -> str:
 
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_check.brief(value)}, but must be a name or an expression of z.")
-    return activation(value.strip()).name
+    with once("read", value.strip()):
+        return activation(value.strip()).name
+
+
+@functools.lru_cache(maxsize=64)
+def once(*of: str) -> threading.Lock:
+    """A lock for who finds out the same thing: two who ask for it at the same time would compile it twice."""
+    return threading.Lock()
 
 
 def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:

@@ -3,10 +3,10 @@
 Each is a nested integral over exponentials e^{-lt}, or a nested sum over powers (1-ηl)^T, of eigenvalues l of Θ_AA.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 
@@ -63,8 +63,33 @@ def nested(moment: Moment, *nodes: np.ndarray) -> np.ndarray:
     matrix[..., every, every] = x
     matrix[..., every[:-1], every[1:]] = -1.0
     if moment.steps is None:
-        return np.asarray(scipy.linalg.expm(-moment.time * matrix)[..., 0, k])
+        return np.asarray(_exponential(-moment.time * matrix)[..., 0, k])
     return np.asarray(np.linalg.matrix_power(np.eye(k + 1) - moment.eta * matrix, moment.steps)[..., 0, k])
+
+
+_TERMS = 22  # of the series of e^A for |A| ≤ 2
+
+
+def _exponential(matrix: np.ndarray) -> np.ndarray:
+    """e^A of triangular matrices without negative entries beside the diagonal, shape (..., k, k), to rounding.
+
+    All at once, where `scipy.linalg.expm` takes one after the other. Nothing cancels: with the diagonal shifted up the
+    series has positive terms, so have the squares, and the diagonal of each square is known.
+    """
+    every = np.arange(matrix.shape[-1])
+    diagonal, one = matrix[..., every, every], np.eye(len(every))
+    size = float(np.abs(matrix).sum(axis=-1).max(initial=0.0))
+    halvings = max(0, math.ceil(math.log2(size))) if size > 0 else 0
+    shift = np.abs(diagonal).max(axis=-1)[..., None, None] / 2.0**halvings
+    small = matrix / 2.0**halvings + shift * one
+    total = one + small / _TERMS
+    for n in range(_TERMS - 1, 0, -1):
+        total = one + small @ total / n
+    total = np.exp(-shift) * total
+    for left in range(halvings - 1, -1, -1):
+        total = total @ total
+        total[..., every, every] = np.exp(diagonal / 2.0**left)
+    return total
 
 
 def initial(moment: Moment, Theta: np.ndarray, train: int) -> Float[np.ndarray, "all all"]:

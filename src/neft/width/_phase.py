@@ -23,7 +23,7 @@ from ._subject import Repeated, subject
 PHASES = ("ordered", "chaotic", "critical", "diverging", "unsettled")
 """What the codes 0, 1, … of a phase diagram mean."""
 
-_DECADES, _PER_DECADE = 12, 100
+_DECADES, _PER_DECADE, _COARSE = 12, 100, 25
 _START = 1.0
 _STEPS = 2000
 _UNRESOLVED = 1e-6  # the relative error of an average that ends the table
@@ -145,7 +145,7 @@ def _of_activation(act: Activation, b: np.ndarray, w: np.ndarray) -> tuple[np.nd
 
 def _from_table(act: Activation, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     _refuse_jumps(act)
-    table = _table(act)
+    table = _table(act, _COARSE)
     K, below = _looked_up(table, b, w)
     on = table.on
     # Below the table the map is its tangent at the first knot.
@@ -224,8 +224,8 @@ class _Map(NamedTuple):
         return (b + w * self.ss(np.log(K))) / K - 1
 
 
-def _table(act: Activation) -> _Map:
-    on = curves(act, grid(act, _DECADES, _PER_DECADE))
+def _table(act: Activation, per_decade: int = _PER_DECADE) -> _Map:
+    on = curves(act, grid(act, _DECADES, per_decade))
     start = int(np.argmin(np.abs(np.log(on.K / _START)))) if on.K.size else 0
     bad = on.error > _UNRESOLVED
     if not on.K.size or bad[start]:
@@ -238,7 +238,15 @@ def _table(act: Activation) -> _Map:
     # An exponential σ is lost before it overflows, but growing faster than K it does not come back.
     runs_away = on.K[-1] * on.g[-1] > 1.5 * on.ss[-1]
     above = high == len(bad) or bool(runs_away)
-    return _Map(on, CubicHermiteSpline(np.log(on.K), on.ss, on.K * on.g), low == 0, above)
+    return _Map(on, _interpolated(on), low == 0, above)
+
+
+def _interpolated(on: Curves) -> Callable[[np.ndarray], np.ndarray]:
+    # Of powers of K, which ⟨s²⟩ is near 0 and far out, the logarithm is a straight line.
+    if not (on.ss > 0).all():
+        return CubicHermiteSpline(np.log(on.K), on.ss, on.K * on.g)
+    spline = CubicHermiteSpline(np.log(on.K), np.log(on.ss), on.K * on.g / on.ss)
+    return lambda log_K: np.exp(spline(log_K))
 
 
 def _fixed_points(act: Activation, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, float]:

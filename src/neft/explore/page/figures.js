@@ -34,6 +34,10 @@
     });
   }
 
+  // What the highest value is multiplied by, so that so many lines of a legend stand above everything that is drawn.
+  const room = lines => 236 / (236 - 17 * lines - 12);
+  const highest = histogram => histogram ? d3.max(histogram.density, (value, i) => value + 2 * histogram.stderr[i]) : 0;
+
   const bars = (data, x, y, error) => [
     Plot.ruleX(data, { x, y1: d => d[y] - 2 * d[error], y2: d => d[y] + 2 * d[error], stroke: COLOURS.drawn, strokeWidth: 1.3 }),
     Plot.dot(data, { x, y, r: 3, fill: COLOURS.drawn }),
@@ -72,7 +76,7 @@
     const grid = d3.range(-limit, limit * 1.0001, limit / 120);
     const finite = density.variance ? grid.map(z => ({ z, p: neft.edgeworth(z, density.variance, density.fourth) })) : [];
     const gauss = grid.map(z => ({ z, p: neft.edgeworth(z, density.K, 0) }));
-    const top = 1.3 * Math.max(d3.max(gauss, d => d.p), d3.max(finite, d => d.p) ?? 0, histogram ? 0.85 * d3.max(histogram.density) : 0);
+    const top = room(histogram ? 3 : 2) * Math.max(d3.max(gauss, d => d.p), d3.max(finite, d => d.p) ?? 0, highest(histogram));
     const marks = [Plot.gridY({ strokeOpacity: 0.12 })];
     if (density.variance && density.reach < limit) marks.push(Plot.rect([[-limit, -density.reach], [density.reach, limit]],
       { x1: d => d[0], x2: d => d[1], y1: 0, y2: top, fill: "currentColor", fillOpacity: 0.06 }));
@@ -96,11 +100,11 @@
     low = Math.min(low, tangent.infinite - spread); high = Math.max(high, tangent.infinite + spread);
     if (histogram) { low = Math.min(low, histogram.at[0]); high = Math.max(high, histogram.at[histogram.at.length - 1]); }
     const curve = tangent.spread ? d3.range(low, high, (high - low) / 200).map(h => ({ h, p: neft.gaussian(h, tangent.mean, spread) })) : [];
-    const top = 1.35 * Math.max(d3.max(curve, d => d.p) ?? 0, histogram ? d3.max(histogram.density) : 0) || 1;
+    const peak = Math.max(d3.max(curve, d => d.p) ?? 0, highest(histogram)) || 0.75, top = room(histogram ? 3 : 2) * peak;
     const marks = [Plot.gridY({ strokeOpacity: 0.12 }),
       Plot.areaY(curve, { x: "h", y1: 0, y2: "p", fill: COLOURS.finite, fillOpacity: 0.1 }),
       Plot.lineY(curve, { x: "h", y: "p", stroke: COLOURS.finite, strokeWidth: 2.4 }),
-      Plot.ruleX([tangent.infinite], { stroke: COLOURS.infinite, strokeWidth: 2, strokeDasharray: "5 3" })];
+      Plot.ruleX([tangent.infinite], { y1: 0, y2: peak, stroke: COLOURS.infinite, strokeWidth: 2, strokeDasharray: "5 3" })];
     if (histogram) marks.push(...bars(histogram.at.map((h, i) => ({ h, p: histogram.density[i], e: histogram.stderr[i] })), "h", "p", "e"));
     const picture = show(element, { ...plain, height: 300, marks: [...marks, Plot.ruleY([0], { strokeOpacity: 0.4 })],
       x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6 },

@@ -103,7 +103,9 @@
         else if (own.value.trim()) this.set({ activation: own.value }, own); else own.focus();
       });
       let waiting = 0;
-      own.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => own.value.trim() && this.set({ activation: own.value }, own), 400); });
+      const typed = () => { clearTimeout(waiting); if (own.value.trim() && own.value !== this.settings.activation) this.set({ activation: own.value }, own); };
+      own.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(typed, 300); });
+      own.addEventListener("change", typed);
       for (const name of ["residual", "norm"]) this.find(`#f-${name}`).addEventListener("change", event => this.set({ [name]: event.target.value }));
       this.find("#controls").addEventListener("submit", event => event.preventDefault());
       this.find("#apply").addEventListener("click", () => this.set({ C_b: this.advised.C_b, C_W: this.advised.C_W }));
@@ -190,8 +192,8 @@
       this.movePoint();
       if (!first) this.write();
       this.open(this.tab);
-      this.askFlow();
       this.askPhases();
+      this.askFlow();
       this.askWords();
       this.regression.changed();
     }
@@ -237,6 +239,7 @@
         const { settings, since } = this.wanted;
         this.wanted = null;
         this.find(".hero").classList.add("busy");
+        await this.firstPhases;
         try {
           this.flow = await this.source.ask("flow", settings);
           this.derived = neft.derive(this.flow.tensors, settings.width);
@@ -269,13 +272,17 @@
       const card = this.find("#view-phase");
       card.classList.add("busy");
       try {
-        const started = performance.now();
-        const coarse = await this.source.ask("phases", settings);
+        const started = performance.now(), asked = this.source.ask("phases", settings);
+        // Of a new function the diagram comes first: what else is asked of it at the same time only slows it down.
+        this.firstPhases = this.facts.activations.includes(activation) ? null : asked.catch(() => {});
+        const coarse = await asked;
         if (key !== this.phaseKey) return;
         this.phases = coarse; this.showPhases();
         card.classList.remove("busy");
         this.coarseTime = performance.now() - started;
-        if (!coarse.fine && this.source.run) {
+        // The verdict takes less than a finer diagram, and is waited for.
+        while (this.firstPhases && this.asking) await new Promise(after => setTimeout(after, 20));
+        if (!coarse.fine && this.source.run && key === this.phaseKey) {
           const fine = await this.run("phases", "phases", settings);
           if (fine && key === this.phaseKey) { this.phases = fine; this.showPhases(); }
         }
@@ -293,6 +300,7 @@
       this.stop("words");
       const settings = structuredClone(this.settings), mark = (this.wordMark = {});
       this.wording = setTimeout(async () => {
+        await this.firstPhases;
         try {
           const plain = settings.residual === "none" && settings.norm === "none";
           const words = plain || !this.source.run ? await this.source.ask("words", settings) : await this.run("words", "words", settings);
@@ -477,7 +485,7 @@
       const i = nearest(found.C_b, this.settings.C_b) * found.C_W.length + nearest(found.C_W, this.settings.C_W);
       const name = found.names[found.phase[i]], xi = found.xi[i];
       const says = { ordered: "inputs become alike", chaotic: "near inputs are driven apart", critical: "differences of inputs last", diverging: "signals grow without bound", unsettled: "signals leave the range that can be computed" }[name];
-      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point lies in the ${name} phase: with depth ${says}` + (xi !== null && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
+      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point lies in the ${name} phase: with depth ${says}` + (xi !== null && xi < 1e4 && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
         (found.points.length ? " Stars are critical points." : "") + (d3.min(found.chi) < 1 && d3.max(found.chi) > 1 ? " The white line is χ⊥ = 1." : "");
       const rows = found.names.map((one, code) => [one, neft.percent(found.phase.filter(p => p === code).length / found.phase.length), ""]);
       rows.push(...found.points.map(p => ["critical point", `C_W ${neft.short(p.C_W, 5)}`, `C_b ${neft.short(p.C_b, 5)}`]), ["this network", `C_W ${neft.short(this.settings.C_W, 5)}`, `C_b ${neft.short(this.settings.C_b, 5)}`]);

@@ -17,7 +17,7 @@
           else page.set({ points: rows }, points);
         }, 400);
       });
-      page.find("#finite-limit").textContent = `up to ${page.facts.limits.finite} layers`;
+      page.find("#finite-limit").textContent = `up to ${page.facts.limits.finite} layers, in ten seconds; the Code button has what computes deeper ones`;
       page.find("#finite").addEventListener("click", () => this.start("finite"));
       page.find("#train").addEventListener("click", () => this.start("train"));
       page.find("#job-stop").addEventListener("click", () => this.end());
