@@ -52,7 +52,7 @@ def with_deltas(act, K, rtol=1e-8):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["relu", "hard_tanh", "elu", "elu(0.5)"])
+@pytest.mark.parametrize("name", ["relu", "hard_tanh", "elu", "elu(0.5)", "max(z, 0) + 0.3*z*abs(z)"])
 def test_two_deltas_of_a_stage_are_derivatives_of_the_density(name):
     act = activation(name)
     np.testing.assert_allclose(with_deltas(act, K[ONE]), by_parts(act, K[ONE]), rtol=1e-8)
