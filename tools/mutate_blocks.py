@@ -10,9 +10,11 @@ those of `tests/gaussian/test_pinned.py`.
 """
 
 import ast
+import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -281,12 +283,11 @@ def of_two_inputs():
 def of_kinks():
     """What averages at kinks say of a mutant: the first that is not that with the derivatives on the density."""
     sys.path.insert(0, str(ROOT / "tests" / "gaussian"))
-    from test_pinned import ONE, K, by_parts
-
-    K, wanted = K[ONE], {}
+    tests: Any = importlib.import_module("test_pinned")
+    K, wanted = tests.K[tests.ONE], {}
     for name in ("relu", "hard_tanh", "max(z, 0) + 0.3*z*abs(z)"):
         regular = almost_everywhere(activation(name), [(0, 0, 2, 2), (0, 0, 3, 1), (0, 0, 1, 3)], K, rtol=1e-8)
-        wanted[name] = np.array(by_parts(activation(name), K)) - [one[0, 0, 1, 2] for one in regular]
+        wanted[name] = np.array(tests.by_parts(activation(name), K)) - [one[0, 0, 1, 2] for one in regular]
 
     def notice():
         for name, value in wanted.items():
