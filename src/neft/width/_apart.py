@@ -41,7 +41,7 @@ def correlation(act: Activation, K: np.ndarray, C_b: np.ndarray, C_W: np.ndarray
         total = (float(K[l]) - float(C_b[l])) / float(C_W[l])
         rest = max(total - weights.sum(), 0.0)
         c = (float(C_b[l]) + float(C_W[l]) * (weights @ c**powers + rest * c**_TERMS)) / float(K[l])
-        c = min(c, 1.0)
+        c = min(float(c), 1.0)
     return c
 
 
