@@ -1,6 +1,6 @@
 """Trains advised networks beside others and keeps what they reached, `docs/advice.json`.
 
-    .venv/bin/python tools/contest.py [--width 64] [--kinds mlp residual] [--optimizers sgd adamw] [--depths 10 20 40]
+    .venv/bin/python tools/contest.py [--widths 64] [--kinds mlp residual] [--optimizers sgd adamw] [--depths 10 20 40]
 
 Fashion-MNIST, pixels standardised, batches of 128, 400 steps, cross-entropy, no warm-up and no schedule. Contenders are
 the default of PyTorch and Equinox (uniform ±1/√fan-in, weights and biases), He's variances (relu, gelu) or Xavier's
@@ -323,6 +323,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widths", type=int, nargs="+", default=[64])
     parser.add_argument("--depths", type=int, nargs="+", default=[10, 20, 40])
+    parser.add_argument("--activations", nargs="+", default=list(ACTIVATIONS), choices=list(ACTIVATIONS))
     parser.add_argument("--kinds", nargs="+", default=["mlp"], choices=["mlp", "residual"])
     parser.add_argument("--optimizers", nargs="+", default=["sgd", "adamw"], choices=["sgd", "adamw"])
     parser.add_argument("--only", nargs="+", default=[], help="Contenders to train; the others of a row stay as kept.")
@@ -334,10 +335,11 @@ def main() -> None:
             print("\n".join([f"{kind}, width {width}", "", *table(json.loads(FILE.read_text()), kind, width), ""]))
         return
     runs = Runs(args.runs)
-    for key in itertools.product(args.kinds, ACTIVATIONS, args.depths, args.widths, args.optimizers):
+    for key in itertools.product(args.kinds, args.activations, args.depths, args.widths, args.optimizers):
+        found, name = row(runs, key, args.only), "/".join(map(str, key))
+        # Read when the row is done: another command may have added rows of its own meanwhile.
         kept = json.loads(FILE.read_text()) if FILE.exists() else {}
-        name = "/".join(map(str, key))
-        found = kept[name] = (kept.get(name, {}) if args.only else {}) | row(runs, key, args.only)
+        found = kept[name] = (kept.get(name, {}) if args.only else {}) | found
         with writing(FILE) as file:
             file.write(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
         print(*key, {who: round(float(np.mean(one["losses"])), 3) for who, one in found.items()}, flush=True)
