@@ -106,6 +106,12 @@ def normed(x, gain, bias):
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain + bias
 
 
+def added(name: str, own: Any, z):
+    """What a branch of two matrices behind a norm adds to its stream, before its factor."""
+    (W, b), norm = own
+    return ACTIVATIONS[name](normed(z, *norm) @ W[0] + b[0]) @ W[1] + b[1]
+
+
 def outputs(name: str, kind: str, params, x, branch):
     """Logits; of a stream that one matrix behind an activation is added to where the kind is "one"."""
     act, (W, b) = ACTIVATIONS[name], params["first"]
@@ -117,8 +123,7 @@ def outputs(name: str, kind: str, params, x, branch):
         return z + branch * moved if kind == "one" else moved, None
 
     def block(z, own):
-        (W, b), norm = own
-        return z + branch * (act(normed(z, *norm) @ W[0] + b[0]) @ W[1] + b[1]), None
+        return z + branch * added(name, own, z), None
 
     if kind == "residual":
         inner = tuple(part[:-1] for part in params["norm"])
@@ -136,9 +141,8 @@ def entropy(z, y):
     return jnp.mean(jax.nn.logsumexp(z, -1) - jnp.take_along_axis(z, y[:, None], 1)[:, 0])
 
 
-@functools.partial(jax.jit, static_argnames=("name", "kind", "optimizer"))
-def trained(params, rates, decay, branch, warm, order, x, y, test_x, test_y, *, name, kind, optimizer):
-    """Loss on the first images and accuracy on the test images; the rate rises from 0 over `warm` steps."""
+def descended(params, rates, decay, branch, warm, order, x, y, *, name, kind, optimizer):
+    """Parameters after all steps, of which the rate rises from 0 over the first `warm`."""
 
     def cost(params, rows):
         return entropy(outputs(name, kind, params, x[rows], branch), y[rows])
@@ -162,7 +166,14 @@ def trained(params, rates, decay, branch, warm, order, x, y, test_x, test_y, *, 
     zeros = None if optimizer == "sgd" else jax.tree.map(jnp.zeros_like, params)
     # What has diverged to no number stays there: the rest of its steps is not worth their time.
     start = (params, zeros, zeros, jnp.int32(0), jnp.float32(0))
-    params, *_ = jax.lax.while_loop(lambda at: (at[3] < len(order)) & jnp.isfinite(at[4]), step, start)
+    return jax.lax.while_loop(lambda at: (at[3] < len(order)) & jnp.isfinite(at[4]), step, start)[0]
+
+
+@functools.partial(jax.jit, static_argnames=("name", "kind", "optimizer"))
+def trained(params, rates, decay, branch, warm, order, x, y, test_x, test_y, *, name, kind, optimizer):
+    """Loss on the first images and accuracy on the test images after all steps."""
+    how = {"name": name, "kind": kind, "optimizer": optimizer}
+    params = descended(params, rates, decay, branch, warm, order, x, y, **how)
     loss = entropy(outputs(name, kind, params, x[:SEEN], branch), y[:SEEN])
     guess = jnp.argmax(outputs(name, kind, params, test_x, branch), -1)
     return loss, jnp.mean(guess == test_y)
@@ -215,6 +226,11 @@ def advised_blocks(name: str, depth: int, width: int, optimizer: str, q: float) 
     return Contender(C_W, C_b, False, chosen.rate_W, chosen.rate_b, chosen.rate_norm, 0.0, 1.0)
 
 
+def batches(seed: int, count: int) -> np.ndarray:
+    """Rows of the images of each step."""
+    return np.random.default_rng([seed, 5]).permutation(count)[: STEPS * BATCH].reshape(STEPS, BATCH)
+
+
 class Runs:
     """Runs that were done, in a file of lines, and those that are not yet."""
 
@@ -233,7 +249,7 @@ class Runs:
         run = f"{row} {who} {settings} {factor:g} {seed}" + (f" warm {warm}" if warm else "")
         if run not in self.done:
             x, y, *test = images()
-            order = np.random.default_rng([seed, 5]).permutation(len(x))[: STEPS * BATCH].reshape(STEPS, BATCH)
+            order = batches(seed, len(x))
             rates = spread(factor * of.rate_W, factor * of.rate_b, factor * of.rate_norm, depth, kind)
             decay = spread(np.full(depth, 0.01), np.full(depth, of.decay_b), of.decay_b, depth, kind)
             start = drawn(seed, depth, width, of, kind)

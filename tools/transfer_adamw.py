@@ -6,7 +6,8 @@ Networks and training are those of `tools/contest.py`: Fashion-MNIST, batches of
 decay 0.01, no warm-up and no schedule; what counts is the loss on 10,000 training images, mean of three seeds. All
 groups of parameters have one rate at the smallest size, and what `neft.scaling.transfer` says at the others. Rates are
 a factor 2 apart, from the best of the smaller size outwards until two on either side are worse. Every training is a
-line of a file, so that the same command goes on where it was stopped; about 40 CPU minutes.
+line of a file, so that the same command goes on where it was stopped; about 40 CPU minutes. `--branches` measures
+instead what training did to the branches of two matrices, at one rate, and takes 5.
 """
 
 import argparse
@@ -15,8 +16,10 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from contest import Contender, Runs
+from contest import Contender, Runs, added, batches, descended, drawn, images, spread
 
 from neft._files import writing
 from neft.scaling import transfer
@@ -104,6 +107,53 @@ def swept(runs: Runs, sweep: Sweep) -> dict[str, Any]:
     return found
 
 
+def moved(sweep: Sweep, size: int, rate: float, seed: int) -> tuple[float, float]:
+    """Of what a branch adds to its stream: the change by training, linear in its parameters, over the start, and the
+    rest of the change over the linear part. Sizes are root mean squares over 512 images and neurons, ratios means over
+    branches, streams those of the trained network.
+    """
+    depth, width, of = network(sweep, size)
+    (x, y, *_), start = images(), drawn(seed, depth, width, of, "residual")
+    rates = spread(rate * of.rate_W, rate * of.rate_b, rate * of.rate_norm, depth, "residual")
+    decay = spread(np.full(depth, 0.01), np.zeros(depth), 0.0, depth, "residual")
+    how: Any = {"name": "relu", "kind": "residual", "optimizer": "adamw"}
+    order = jnp.asarray(batches(seed, len(x)))
+
+    def size_of(values: Any) -> Any:
+        return jnp.sqrt(jnp.mean(values**2))
+
+    @jax.jit
+    def measured(start: Any) -> Any:
+        end = descended(start, rates, decay, jnp.float32(of.branch), jnp.float32(0), order, x, y, **how)
+        W, b = end["first"]
+
+        def block(z: Any, both: Any) -> Any:
+            then, now = both
+            before, linear = jax.jvp(
+                lambda own: added("relu", own, z), (then,), (jax.tree.map(jnp.subtract, now, then),)
+            )
+            after = added("relu", now, z)
+            rest = after - before - linear
+            return z + of.branch * after, (size_of(linear) / size_of(before), size_of(rest) / size_of(linear))
+
+        own = [(params["hidden"], tuple(part[:-1] for part in params["norm"])) for params in (start, end)]
+        return jax.lax.scan(block, x[:512] @ W + b, tuple(own))[1]
+
+    linear, rest = measured(start)
+    return float(linear.mean()), float(rest.mean())
+
+
+def branches() -> dict[str, Any]:
+    """By parameterization and number of blocks: change and rest of each seed."""
+    found: dict[str, Any] = {}
+    for name in ("depth-mup, two matrices", "completep, two matrices"):
+        for size in DEPTHS:
+            each = [moved(SWEEPS[name], size, 2.0**START, seed) for seed in SEEDS]
+            found.setdefault(name, {})[str(size)] = dict(zip(("change", "rest"), map(list, zip(*each))))
+            print(name, size, np.mean(each, 0).round(3).tolist(), flush=True)
+    return found
+
+
 def draw(kept: dict[str, Any], path: Path) -> None:
     """A panel for each sweep: loss against the rate, a curve for each size, its best marked."""
     import matplotlib
@@ -141,8 +191,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("transfer.jsonl"))
     parser.add_argument("--plot", type=Path, default=DOCS / "images" / "transfer.svg")
     parser.add_argument("--only", nargs="+", default=list(SWEEPS), choices=list(SWEEPS))
+    parser.add_argument("--branches", action="store_true")
     args = parser.parse_args()
     runs, file = Runs(args.runs), DOCS / "transfer.json"
+    if args.branches:
+        kept = json.loads(file.read_text()) | {"branches": {"rate": 2.0**START, **branches()}}
+        with writing(file) as out:
+            out.write(json.dumps(kept, indent=1) + "\n")
+        return
     for name in args.only:
         kept = json.loads(file.read_text()) if file.exists() else {}
         kept[name] = swept(runs, SWEEPS[name])
