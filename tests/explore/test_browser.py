@@ -58,6 +58,19 @@ def test_sliders_show_what_theory_says(opened, server):
     quiet(page, server)
 
 
+def test_advised_variances_are_used_and_called_critical(opened, server):
+    page = opened(f"{server}#activation=gelu&C_W=1.2")
+    advised = neft.width.advise("gelu", 8, 16)
+    when(page, "() => neftExplore.page.advised?.C_b > 0 && neftExplore.page.phases?.points.length > 0")
+    page.click("#apply")
+    when(page, "wanted => Math.abs(neftExplore.page.flowOf?.C_W - wanted) < 1e-4", advised.C_W)
+    assert page.evaluate(SETTINGS)["C_b"] == pytest.approx(advised.C_b, rel=1e-4)
+    assert "is a critical one" in page.inner_text("#view-phase .caption")
+    slide(page, "C_W", 1.5)
+    when(page, "() => document.querySelector('#view-phase .caption').textContent.includes('the ordered phase')")
+    quiet(page, server)
+
+
 def test_a_point_is_dragged_and_moved_by_arrow_keys_while_the_diagram_stays(opened, server):
     page = opened(server)
     page.wait_for_selector("#view-phase .point")
