@@ -394,8 +394,11 @@ def _summary(
     )
     end = f"does not grow to {BROKEN:g} at any depth that was looked at"
     if found["cutoff"] is not None:
-        verb = "passed" if found["cutoff"] <= depth else "grows to"
-        end = f"{verb} {BROKEN:g} at depth {found['cutoff']:.0f}, where networks differ as much as they agree"
+        passed = found["cutoff"] <= depth
+        end = (
+            f"{'passed' if passed else 'grows to'} {BROKEN:g} at depth {found['cutoff']:.0f}, where networks differ as "
+        )
+        end += "much as they agree" + (" and the expansion ends" if passed else "")
     memory = ""
     if found["xi"] is not None:
         memory = f", while the difference of two inputs changes e-fold every {found['xi']:.2g} layers"
