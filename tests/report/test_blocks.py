@@ -244,7 +244,9 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     run = f"import pathlib, report.test_blocks as t; t.write_pages(pathlib.Path({str(folder)!r}))"
     strict = {"JAX_NUMPY_RANK_PROMOTION": "raise", "JAX_NUMPY_DTYPE_PROMOTION": "strict"}
-    flags = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Beside the flags of all tests, of which another makes the compiler faster still: the last of a name is taken.
+    least = f"{os.environ['XLA_FLAGS']} --xla_backend_optimization_level=0"
+    flags = {"XLA_FLAGS": least, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", run], env=os.environ | strict | flags, check=True)
     return folder
 

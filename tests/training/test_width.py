@@ -18,9 +18,11 @@ def benchmarks(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_mean_of_a_trained_ensemble_is_corrected_as_theory_says(benchmarks):
+def test_the_mean_of_a_trained_ensemble_is_corrected_as_theory_says(benchmarks, monkeypatch):
     import finite_width
 
-    mean, cov = finite_width.compare(finite_width.Case("tanh"), 2048, 32768, jax.random.key(2))
+    # Three widths that lie further apart leave less to extrapolate: a quarter of the draws resolves the same.
+    monkeypatch.setattr(finite_width, "WIDTHS", (16, 40, 128))
+    mean, cov = finite_width.compare(finite_width.Case("tanh"), 512, 8192, jax.random.key(2))
     assert np.abs(mean.z).max() < 5 and mean.resolved.max() > 10
     assert np.abs(cov.z).max() < 5
