@@ -9,7 +9,7 @@ import pytest
 from helpers import one_sentence
 
 from neft import MLP, activation
-from neft.width import AbsentTensor, check, statistics
+from neft.width import AbsentTensor, _output, check, output_tensors, statistics
 
 X = np.array([[1.0, -0.5, 0.8], [0.7, 0.4, 1.2], [1.1, 0.5, -0.3]])
 HYPER = {"C_b": 0.2, "C_W": 1.3, "lambda_b": 0.3, "lambda_W": 0.7}
@@ -177,6 +177,16 @@ def test_what_does_not_exist_says_so():
     assert found.K.shape == (2, 2, 2)
     with pytest.raises(AbsentTensor, match="R does not exist for relu"):
         _ = found.R
+
+
+def test_what_does_not_exist_is_refused_before_work_over_several_inputs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        _output, "statistics", lambda net, x, **how: asked.append(np.ndim(x)) or statistics(net, x, **how)
+    )
+    with pytest.raises(AbsentTensor, match="T does not exist for relu"):
+        output_tensors(MLP((3, 8, 8, 2), "relu"), X, ["K", "T", "A"])
+    assert asked == [1]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,11 @@ def output_tensors(
     first = None if first is None else _check.integer("first", first, at_least=1)
     others = _check.integer("others", others, at_least=1, at_most=2)
     chain = plain(net)
+    if chain is not None and (absent := asked - set(present(chain.activation))):
+        # What does not exist at one input is refused before minutes of work over several.
+        one = statistics(net, x[0], only=tuple(absent))
+        for name in sorted(absent):
+            getattr(one, name)
     if chain is None or not asked <= set(present(chain.activation)):
         stats = statistics(net, x, only=tuple(asked), rtol=rtol)
         return {name: np.asarray(getattr(stats, name))[-1] for name in asked}
