@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 from browsing import serious
 
 import neft
@@ -24,6 +25,8 @@ SETTLED = """wanted => !neftExplore.page.asking
   && Object.entries(wanted).every(([name, value]) => neftExplore.page.flowOf?.[name] === value)"""
 DENSITY = """z => { const d = neftExplore.page.derived.density;
   return z.map(z => neftExplore.edgeworth(z, d.variance, d.fourth)); }"""
+NTK = """h => { const t = neftExplore.page.derived.tangent;
+  return h.map(h => neftExplore.lognormal(h, t.mean, t.spread)); }"""
 MOVING = """[...document.querySelectorAll('#neft *')].map(e => getComputedStyle(e))
   .filter(s => s.transitionDuration !== '0s' || s.animationName !== 'none').length"""
 SAYS = "([name, text]) => document.querySelector(`#e-${name}`).textContent.includes(text)"
@@ -54,6 +57,10 @@ def test_sliders_show_what_theory_says(opened, server):
     z = density.z[::40]
     drawn = page.evaluate(DENSITY, z.tolist())
     np.testing.assert_allclose(drawn, density.density[::40], rtol=1e-6)
+    h, tangent = [1.0, 3.0, 8.0], found["tangent"]
+    logs = scipy.stats.lognorm(np.sqrt(np.log1p((tangent["spread"] / tangent["mean"]) ** 2)))
+    curve = page.evaluate(NTK, h)
+    np.testing.assert_allclose(curve, scipy.stats.lognorm.pdf(h, *logs.args, scale=tangent["mean"] / logs.mean()))
     assert page.locator("#view-flow svg").count() == 3 and "width 64" in page.inner_text("#verdict")
     quiet(page, server)
 
@@ -271,6 +278,16 @@ def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opene
     known = neft.training.predict(net, [[-1.0], [0.4]], [0.5, -0.6], at, **options)
     np.testing.assert_allclose(finite["mean"][last][::6], known.mean[:, 0], atol=2e-3)
     np.testing.assert_allclose(finite["std"][last][::6], known.std[:, 0], atol=2e-3)
+    assert page.is_hidden("#trusted")
+    page.fill("#n-width", "4")
+    settled(page, width=4)
+    page.click("#finite")
+    when(page, "!document.querySelector('#trusted').hidden")
+    needs = round(64 * finite["expansion"] / 0.25 + 0.5)  # it goes as 1/width
+    assert page.inner_text("#trusted") == f"Show 2 layers of width {needs} instead"
+    page.click("#trusted")
+    when(page, "wanted => neftExplore.page.settings.width === wanted && neftExplore.page.regression.finite", needs)
+    assert page.is_hidden("#trusted")
     slide(page, "depth", 11)
     when(page, "document.querySelector('#finite-limit').textContent.startsWith('up to 10 layers, in ten seconds')")
     page.click("#finite")
@@ -290,6 +307,9 @@ def test_a_killed_server_is_noticed_and_found_again(opened, tmp_path):
         process.wait()
     when(page, "!document.querySelector('#banner').hidden")
     assert "Start it again" in page.inner_text("#banner")
+    page.mouse.wheel(0, 2000)
+    until(lambda: page.evaluate("scrollY > 500"))
+    assert page.locator("#banner").bounding_box()["y"] == 0  # in sight wherever one is
     slide(page, "depth", 3)
     with serving("--port", port, state=tmp_path) as (_, again):
         assert again == address
@@ -313,6 +333,8 @@ def test_a_page_without_the_token_says_so(opened, server):
     page = opened(server.partition("?")[0], wait=False)
     when(page, "!document.querySelector('#banner').hidden")
     assert "token" in page.inner_text("#banner")
+    when(page, "document.querySelector('#verdict').textContent.includes('token')")
+    assert [words for words in page.said if "403" not in words] == []
 
 
 def test_a_new_diagram_within_a_second_and_sliders_in_a_tenth_of_it_while_networks_are_drawn(opened, server):

@@ -116,5 +116,6 @@ def finite(settings: Settings) -> dict[str, Any]:
         "mean": short(found.mean[..., 0], 5),
         "std": short(found.std[..., 0], 5),
         "expansion": short(found.expansion),
+        "needs": found.trusted_from if found.trusted_from > settings.width else None,
         "notes": sorted({str(one.message) for one in said}),
     }

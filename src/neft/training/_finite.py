@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,6 +73,11 @@ class FinitePrediction(Result):
     made: Made
     blocks: int = 1
     error: float = float("nan")
+
+    @property
+    def trusted_from(self) -> int:
+        """The least width at which `expansion`, which goes as 1/width, is not above 0.25."""
+        return max(1, math.ceil(self.expansion / LARGE * self.width))
 
     @property
     def std(self) -> Float[np.ndarray, "*times tests outputs"]:
@@ -347,7 +353,7 @@ def _warn_of(prediction: FinitePrediction) -> None:
     if expansion > LARGE:
         message = (
             f"the expansion parameter is {expansion:.2g} at width {n}, so corrections of order 1/width are not to be "
-            f"trusted: it should be below {LARGE}, which needs width {int(np.ceil(expansion / LARGE * n))}."
+            f"trusted: it should be below {LARGE}, which needs width {prediction.trusted_from}."
         )
         warn(message, ExpansionWarning)
 

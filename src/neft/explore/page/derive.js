@@ -16,8 +16,12 @@
     return gauss * (1 + fourth / (24 * variance * variance) * (square * square - 6 * square + 3));
   };
 
-  neft.gaussian = (z, mean, spread) =>
-    Math.exp(-(((z - mean) / spread) ** 2) / 2) / (spread * Math.sqrt(2 * Math.PI));
+  // Of what is positive and a product over layers. Its mean and spread are all that order 1/width knows.
+  neft.lognormal = (h, mean, spread) => {
+    if (!(h > 0 && mean > 0)) return 0;
+    const square = Math.log(1 + (spread / mean) ** 2), from = Math.log(h / mean) + square / 2;
+    return Math.exp(-from * from / (2 * square)) / (h * Math.sqrt(2 * Math.PI * square));
+  };
 
   const reach = (variance, fourth) => {
     // The first place where the correction is no longer small beside the Gaussian.

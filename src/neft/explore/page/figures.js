@@ -97,9 +97,9 @@
   neft.drawTangent = (element, tangent, histogram, label) => {
     const spread = tangent.spread || 1e-3 * Math.abs(tangent.mean || 1);
     let low = tangent.mean - 4 * spread, high = tangent.mean + 4 * spread;
-    low = Math.min(low, tangent.infinite - spread); high = Math.max(high, tangent.infinite + spread);
+    low = Math.max(0, Math.min(low, tangent.infinite - spread)); high = Math.max(high, tangent.infinite + spread);
     if (histogram) { low = Math.min(low, histogram.at[0]); high = Math.max(high, histogram.at[histogram.at.length - 1]); }
-    const curve = tangent.spread ? d3.range(low, high, (high - low) / 200).map(h => ({ h, p: neft.gaussian(h, tangent.mean, spread) })) : [];
+    const curve = tangent.spread ? d3.range(low, high, (high - low) / 200).map(h => ({ h, p: neft.lognormal(h, tangent.mean, spread) })) : [];
     const peak = Math.max(d3.max(curve, d => d.p) ?? 0, highest(histogram)) || 0.75, top = room(histogram ? 3 : 2) * peak;
     const marks = [Plot.gridY({ strokeOpacity: 0.12 }),
       Plot.areaY(curve, { x: "h", y1: 0, y2: "p", fill: COLOURS.finite, fillOpacity: 0.1 }),
@@ -110,7 +110,7 @@
       x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6 },
       y: { label: "density", labelArrow: "none", ticks: 5, domain: [0, top] } }, label);
     const entries = [["infinite width", COLOURS.infinite, "dashed"]];
-    if (tangent.spread) entries.push(["order 1/width, as a Gaussian", COLOURS.finite, "line"]);
+    if (tangent.spread) entries.push(["order 1/width, as a log-normal", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
     legend(picture, entries, plain.marginLeft + 8, plain.marginTop + 6);
     element.replaceChildren(picture);

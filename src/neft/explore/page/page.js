@@ -247,7 +247,7 @@
           this.showStart();
           if (since) this.timings.push(performance.now() - since);
         } catch (error) {
-          if (!error.lost) { this.failed(error, "#e-flow-none"); this.refused(error); }
+          if (!error.lost) { if (error.fields) this.wrong(error.fields); this.refused(error); }
         }
         if (since === this.since) this.since = null;
       }
@@ -299,6 +299,8 @@
       clearTimeout(this.wording);
       this.stop("words");
       const settings = structuredClone(this.settings), mark = (this.wordMark = {});
+      clearTimeout(this.staling);
+      this.staling = setTimeout(() => this.showWords({ advice: { summary: "…" } }), 600); // what stands there is about other settings
       this.wording = setTimeout(async () => {
         await this.firstPhases;
         try {
@@ -306,7 +308,7 @@
           const words = plain || !this.source.run ? await this.source.ask("words", settings) : await this.run("words", "words", settings);
           if (mark === this.wordMark && words) this.showWords(words);
         } catch (error) {
-          if (mark === this.wordMark && error.name !== "AbortError") { this.find("#interpretation").textContent = ""; if (error.sentence) this.find("#advice").textContent = error.sentence; }
+          if (mark === this.wordMark && error.name !== "AbortError" && !error.lost) this.showWords({ advice: { summary: error.sentence } });
         }
       }, 220);
     }
@@ -369,6 +371,7 @@
     }
 
     showWords(words) {
+      clearTimeout(this.staling);
       this.find("#interpretation").textContent = words.interpretation?.summary ?? "";
       this.find("#advice").textContent = words.advice?.summary ?? "";
       this.advised = words.advice;

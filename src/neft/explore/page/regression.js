@@ -21,9 +21,19 @@
       page.find("#finite").addEventListener("click", () => this.start("finite"));
       page.find("#train").addEventListener("click", () => this.start("train"));
       page.find("#job-stop").addEventListener("click", () => this.end());
+      page.find("#trusted").addEventListener("click", () => { page.set(this.better); this.start("finite"); });
     }
 
     get key() { const { draws, seed, ...rest } = this.page.settings; return JSON.stringify(rest); }
+
+    // Where corrections are too large to be trusted: a network near this one, or a shallow one, for which they are not.
+    offer() {
+      const { depth } = this.page.settings, needs = this.finite?.needs, shallow = { depth: 3, width: 64 };
+      this.better = !needs ? null : needs <= 256 ? { width: needs } : depth > shallow.depth ? shallow : needs <= this.page.facts.limits.width[1] ? { width: needs } : null;
+      const button = this.page.find("#trusted");
+      button.hidden = !this.better;
+      if (this.better) button.textContent = `Show ${this.better.depth ?? depth} layers of width ${this.better.width} instead`;
+    }
 
     end() { for (const slot of ["finite", "train"]) this.page.stop(slot); this.running(false); }
 
@@ -93,6 +103,7 @@
         : ` The ${this.trained.draws} trained networks are shown up to t = ${neft.short(this.trained.times[this.trained.moments.findLastIndex(Boolean)])}: the end of training itself is left to theory.`;
       words += infinite.notes.map(note => ` ${note[0].toUpperCase()}${note.slice(1)}`).join("");
       card.querySelector(".caption").textContent = words;
+      this.offer();
       const near = x => d3.minIndex(infinite.x, v => Math.abs(v - x));
       const places = this.finite?.x ?? d3.range(-2, 2.01, 0.2).map(x => +x.toFixed(2));
       page.table(card, ["x", "infinite width", "± spread", "this width", "± spread", "trained", "± spread"], places.map((x, k) => [x, infinite.mean[i][near(x)], infinite.std[i][near(x)],
