@@ -313,7 +313,10 @@ def test_a_result_can_be_kept(found, tmp_path):
 def test_a_narrow_network_is_warned_of():
     t = random_tensors()
     with pytest.warns(ExpansionWarning, match="at width 1,"):
-        predict_from_tensors(t | {"A": 10 * np.ones((N,) * 4)}, Y, 1)
+        narrow = predict_from_tensors(t | {"A": 10 * np.ones((N,) * 4)}, Y, 1)
+    # No warning, which would be an error, from the width on that it names.
+    wide = predict_from_tensors(t | {"A": 10 * np.ones((N,) * 4)}, Y, narrow.trusted_from)
+    assert 0.24 < wide.expansion <= 0.25 and wide.trusted_from == narrow.trusted_from > 1
 
 
 def test_bad_input_gets_one_clear_sentence():
