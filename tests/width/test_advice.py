@@ -202,6 +202,30 @@ def test_the_advice_won_the_contest_at_the_rates_of_today(row):
     assert (given.mean() < HALF) == trains(found, optimizer)
 
 
+def test_the_rate_of_gradient_descent_does_not_grow_where_inputs_are_small():
+    # At 1/q times it, pixels from 0 to 1 diverged (docs/advice).
+    raw, unit, large = (advise("gelu", 4, 64, inputs=784, outputs=10, q=q) for q in (0.2, 1.0, 4.0))
+    square = neft.gaussian.moment("gelu", neft.gaussian.Powers(s=2), unit.C_b + unit.C_W)
+    assert raw.signal == pytest.approx(unit.signal) == pytest.approx(float(square))
+    for one in (raw, unit, large):
+        assert one.settings("sgd").rate_W[0] == pytest.approx(2.5 / (one.signal * 7**1.5))
+        assert one.settings("momentum").rate_W[0] == pytest.approx(one.settings("sgd").rate_W[0] / 10)
+    assert large.signal > 3 * unit.signal and raw.settings("adamw").rate_W[0] > 1.5 * unit.settings("adamw").rate_W[0]
+    assert advise("gelu", 1, 64, q=0.2).signal == 1
+
+
+def test_a_network_that_advice_would_not_be_on_is_refused():
+    mixed = Network(784, [Dense(64), "relu", Dense(64), "tanh", Dense(10)])
+    with one_sentence("a network with relu and tanh"):
+        advise(mixed, 3, 64)
+    bare = neft.MLP((784, 64, 64, 64, 10), "gelu", C_b=0.0, lambda_b=0.0)
+    square = float(neft.gaussian.expect(lambda z: jax.nn.gelu(z, approximate=False) ** 2, 1.0))
+    with one_sentence("without biases, but gelu is advised with some", f"{1 / square:.4g} keeps a variance of 1"):
+        advise(bare, 4, 64)
+    assert advise(bare, 4, 64, C_b=0.0, C_W=2.0).C_b == 0
+    assert advise(neft.MLP((784, 64, 64, 10), "relu", lambda_b=0.0), 3, 64).C_W == pytest.approx(2)
+
+
 HALF = math.log(10) / 2
 
 

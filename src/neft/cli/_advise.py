@@ -1,6 +1,7 @@
 """`neft advise`: how to initialize and train a network of a given depth and width."""
 
 import dataclasses
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -181,6 +182,7 @@ def _of_model(
     model: str, data: str | None, full: bool | None, repeated: Repeated, given: dict[str, Any], output: Output
 ) -> "tuple[Reading, float | None]":
     """What was read of a model, and the mean square of its inputs; the first is printed."""
+    from ..network.engine import plain
     from ._model import read_model
 
     given = given | {"--network": repeated.file, "--norm": repeated.norm, "--skip": repeated.skip}
@@ -191,4 +193,8 @@ def _of_model(
     if not (output.quiet or output.json):
         show(found)
         print()
+    hidden = list(dict.fromkeys(found.network.widths[1:-1])) if plain(found.network) is not None else []
+    if len(hidden) > 1 and not output.quiet:
+        widths = ", ".join(map(str, hidden))
+        print(f"Hidden layers differ in width ({widths}): advice is for {hidden[0]} in all of them.", file=sys.stderr)
     return found, square

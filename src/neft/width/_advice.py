@@ -15,7 +15,8 @@ from .._percent import percent
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
-from ..network import MLP, Dense
+from ..gaussian import Powers, moment
+from ..network import MLP, Dense, Network
 from ..network.engine import closing_norms, weights_of
 from ._apart import ENOUGH, headway
 from ._apply import applied
@@ -70,6 +71,8 @@ class Advice(Tried, Result):
         cutoff: the depth at which the strength is 1 at this width; None where it was not seen to get there.
         comfortable: the largest depth at which the strength is below 0.1 at this width; None where it always is.
         width_needed: the width at which the strength is below 0.1 at this depth.
+        signal: ⟨σ²⟩ in the first hidden layer for inputs of this q, or of q = 1 where it is less: what the rate of
+            gradient descent goes by, because training brings signals to that size.
         headway: η n Σ⟨σ²⟩ (1 - c) of gradient descent at the rate of `settings`, c the correlation that two inputs of
             correlation 0.3 end with: what a step does to tell inputs apart.
         verdict: "fine" (strength below 0.1), "strained", "too deep for gradient descent", where some hundred steps do
@@ -107,6 +110,7 @@ class Advice(Tried, Result):
     cutoff: float | None
     comfortable: int | None
     width_needed: int
+    signal: float
     headway: float
     verdict: Verdict
     summary: str
@@ -137,7 +141,8 @@ class Advice(Tried, Result):
         >>> advise("relu", depth=10, width=64, inputs=784, outputs=10).settings("adamw").rate_W[0].round(6)
         np.float64(0.000882)
         """
-        return settings(optimizer, self.q, _square(self.q, self.K, self.C_b, self.C_W), self.widths)
+        square = _square(self.q, self.K, self.C_b, self.C_W)
+        return settings(optimizer, self.q, square, self.signal, self.widths)
 
     def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
         """A program that makes the model and its optimizer with the rates of `settings`.
@@ -177,12 +182,18 @@ class Advice(Tried, Result):
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"C_W_last": fields["C_W"], "headway": math.nan} | fields
+        square = _square(fields["q"], fields["K"], fields["C_b"], fields["C_W"])
+        return {"C_W_last": fields["C_W"], "headway": math.nan, "signal": square} | fields
 
 
 def _square(q: float, K: np.ndarray, C_b: float, C_W: float) -> float:
     """⟨σ²⟩ in the first hidden layer, or what takes its place without one."""
     return q if len(K) == 1 else (float(K[1]) - C_b) / C_W
+
+
+def _signal(act: Activation, depth: int, chosen: Start) -> float:
+    """⟨σ²⟩ in the first hidden layer, or what takes its place without one, for inputs with a mean square of 1."""
+    return 1.0 if depth == 1 else float(moment(act, Powers(s=2), chosen.C_b + chosen.C_W))
 
 
 def _unnamed(z: Any) -> Any:
@@ -254,6 +265,8 @@ def advise(
     act = of.activation
     assert act is not None
     chosen = raised(act, start(act, C_b, C_W, point), depth)
+    if isinstance(activation, Network):
+        _refuse_another(activation, act, chosen)
     flow = _flow(act, q, chosen, depth, width)
     # Relative sizes do not know of a factor of the last layer's weights.
     scale = np.append(np.ones(depth - 1), chosen.last)
@@ -272,7 +285,8 @@ def advise(
     n, Theta = width, flow.tensors["Theta"][curve]
     widths = (inputs, *(width,) * (depth - 1), outputs)
     square = _square(q, flow.tensors["K"][:depth], chosen.C_b, chosen.C_W)
-    rates = {name: float(settings(name, q, square, widths).rate_W[0]) for name in ("sgd", "adamw")}
+    signal = numbers["signal"] = square if q >= 1 else _signal(act, depth, chosen)
+    rates = {name: float(settings(name, q, square, signal, widths).rate_W[0]) for name in ("sgd", "adamw")}
     K, C_b_of = flow.tensors["K"][:depth] * scale, np.full(depth, chosen.C_b)
     numbers["headway"] = headway(rates["sgd"], width, act, K, C_b_of, chosen.C_W * scale)
     verdict = _verdict(numbers["strength"], numbers["xi"], chosen.C_b, numbers["headway"], depth, width)
@@ -313,6 +327,22 @@ def advise(
         # A user's own function is in no record.
         vars(found)["_tried"] = found.network(act)
     return found
+
+
+def _refuse_another(net: Network, act: Activation, chosen: Start) -> None:
+    """A network that the advice would not be on: one of several activations, or without the biases that it draws."""
+    if others := [one.name for one in net.activations if one.name != act.name]:
+        raise ValueError(
+            f"activation is a network with {act.name} and {others[0]}, but advice on perceptrons is for one activation "
+            "in all layers."
+        )
+    dense = [block for block in net.blocks if isinstance(block, Dense)]
+    if chosen.C_b > 0 and all(np.all(np.asarray([block.C_b, block.lambda_b]) == 0) for block in dense):
+        C_W = 1 / float(moment(act, Powers(s=2), 1.0))
+        raise ValueError(
+            f"activation is a network without biases, but {act.name} is advised with some, C_b = {chosen.C_b:.4g} and "
+            f"C_W = {chosen.C_W:.4g}: add them, or give C_b = 0 and a C_W, of which {C_W:.4g} keeps a variance of 1."
+        )
 
 
 def _flow(act: Activation, q: float, chosen: Start, depth: int, width: int) -> _Flow:

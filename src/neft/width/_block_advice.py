@@ -200,8 +200,9 @@ def advise_block(
     """What `advise` says of a repeated block."""
     depth = _check.integer("depth", depth, at_least=3, at_most=_MOST_BLOCKS)
     count = depth - 2
-    chosen = block_start(given, step, dense, C_b, C_W, point, K=q, count=count)
-    first = (1.0 if chosen.kind == "free" else chosen.K_star or q) / q
+    chosen = block_start(given, step, dense, C_b, C_W, point, K=1.0, count=count)
+    # Where no size is special the stream starts at 1, whatever the inputs are.
+    first = (1.0 if chosen.kind == "free" else chosen.K_star or 1.0) / q
     net = _network(step, chosen, count, width, closing, inputs=inputs, outputs=outputs, first=first)
     x = np.full(inputs, math.sqrt(q))
     K = _along(step, chosen, q * first, count)

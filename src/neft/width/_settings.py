@@ -56,19 +56,20 @@ class Settings(Result):
         return {"rate_norm": 0.0} | fields
 
 
-def settings(optimizer: str, q: float, square: float, widths: tuple[int, ...]) -> Settings:
+def settings(optimizer: str, q: float, square: float, signal: float, widths: tuple[int, ...]) -> Settings:
     """The numbers of the rules.
 
     Args:
         optimizer: its name.
         q: |x|²/n_0.
-        square: ⟨σ²⟩ in the first hidden layer, the size that training brings signals back to where they have decayed.
+        square: ⟨σ²⟩ in the first hidden layer.
+        signal: the same for inputs with a mean square of 1 where q is less: the size that training brings signals to.
         widths: (n_0, …, n_L).
     """
     name = _check.one_of("optimizer", optimizer, OPTIMIZERS)
     adaptive = name in ("adam", "adamw")
     depth = len(widths) - 1
-    rate = _adam(q, square, widths) if adaptive else _descent(square, depth)
+    rate = _adam(q, square, widths) if adaptive else _descent(signal, depth)
     return _one_rate(name, rate, depth, False, "adam" if adaptive else name)
 
 
@@ -125,9 +126,9 @@ _WHY = {
 }
 
 
-def _descent(square: float, depth: int) -> float:
+def _descent(signal: float, depth: int) -> float:
     """The rate of gradient descent; its power of the depth is that of Jelassi et al. 2023 for many layers."""
-    return _DESCENT / (square * (depth + _OFFSET) ** 1.5)
+    return _DESCENT / (signal * (depth + _OFFSET) ** 1.5)
 
 
 def _adam(q: float, square: float, widths: tuple[int, ...]) -> float:
