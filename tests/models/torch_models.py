@@ -91,7 +91,31 @@ def convolutional():
     )
 
 
+class Wave(nn.Module):
+    def forward(self, x):
+        return torch.cos(x)
+
+
+class Squared(nn.Module):
+    def forward(self, x):
+        return F.relu(x) ** 2
+
+
+class ByTanh(nn.Module):
+    def forward(self, x):
+        return F.gelu(x, approximate="tanh")
+
+
+def functions():
+    """Activations that are expressions of z here."""
+    found = []
+    for one in (nn.GELU(approximate="tanh"), nn.ReLU6(), nn.Hardswish(), Wave(), Squared(), ByTanh()):
+        found += [nn.Linear(6, 6), one]
+    return nn.Sequential(*found, nn.Linear(6, 2))
+
+
 MODELS = {
+    "functions": (functions, (6,)),
     "plain": (Plain, (1, 28, 28)),
     "pre-norm": (PreNorm, (5,)),
     "post-norm": (PostNorm, (5,)),

@@ -9,7 +9,7 @@ from .._activation import Activation
 from ..network import AvgPool, Flatten, GlobalAvgPool
 from ._graph import MARK, Known, Node, between, segments
 from ._pieces import Branched, Normed, Piece, Plain, Weighted, Window, multiplied, tail
-from ._recognize import centres, named, norm_of, own, scale_of
+from ._recognize import centres, expressed, named, norm_of, own, scale_of
 from ._refuse import refuse
 from ._values import elementwise, function_of
 
@@ -81,7 +81,12 @@ class Chain:
             after *= factor
             run = run[:-1]
         start, nodes = _joined(run)
-        if not self._named(start, nodes):
+        if self._named(start, nodes):
+            pass
+        elif (written := expressed(nodes, start, self.scale)) is not None:
+            self.scale = 1.0
+            self.pieces.append(Plain(written))
+        else:
             function = self._scaled(function_of(nodes, start))
             ops = dict.fromkeys(node.op for node in nodes if node.op not in ("convert_element_type", "copy"))
             found = own(function, f"function of {', '.join(ops)}", self._own)

@@ -279,7 +279,7 @@ def advise(
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     found = Advice(
         activation=act.name,
-        named=act.named,
+        named=act.remakable,
         depth=depth,
         width=width,
         inputs=inputs,
@@ -309,7 +309,7 @@ def advise(
             "neft.width.advise", specification=specification | {"q": q, "C_b": C_b, "C_W": C_W, "point": point}
         ),
     )
-    if not act.named:
+    if not act.remakable:
         # A user's own function is in no record.
         vars(found)["_tried"] = found.network(act)
     return found
