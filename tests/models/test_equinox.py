@@ -279,6 +279,35 @@ def test_what_is_no_model_gets_a_sentence():
         neft.read(broken)
 
 
+class Attention(eqx.Module):
+    query: eqx.nn.Linear
+    key: eqx.nn.Linear
+
+    def __call__(self, x):
+        return jax.nn.softmax(jax.vmap(self.query)(x) @ jax.vmap(self.key)(x).T) @ x
+
+
+def test_attention_is_named_whatever_its_axes():
+    with one_sentence("holds attention, a softmax over a product of two things that both come from the input"):
+        neft.read(Attention(*(eqx.nn.Linear(4, 4, key=key) for key in KEYS[:2])), x=np.ones((3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("last", "words"), [(jnp.tanh, "the activation tanh (after inner)"), (eqx.nn.LayerNorm(4), "a norm (after inner)")]
+)
+def test_branches_that_end_in_no_layer_are_named_as_the_model_has_them(last, words):
+    class Sum(eqx.Module):
+        first: eqx.nn.Linear
+        inner: eqx.nn.Linear
+
+        def __call__(self, x):
+            x = self.first(x)
+            return x + last(self.inner(x))
+
+    with one_sentence("a residual sum whose branch ends in", words, "must be a linear one or a convolution"):
+        neft.read(Sum(*(eqx.nn.Linear(4, 4, key=key) for key in KEYS[:2])))
+
+
 class Stateful(eqx.Module):
     linear: eqx.nn.Linear
 
