@@ -539,7 +539,7 @@ def test_the_programs_of_other_frameworks_run(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     for kind, optimizer in itertools.product(
-        ("flax", "torch", "linen", "module"), ("sgd", "momentum", "adam", "adamw")
+        ("flax", "torch", "linen", "nnx", "module"), ("sgd", "momentum", "adam", "adamw")
     ):
         kept = np.load(tmp_path / f"{kind}_{optimizer}.npz")
         count = len([name for name in kept if name.startswith("before")])

@@ -153,9 +153,9 @@ class Advice(Tried, Result):
         """The model with weights as advised, and its optimizer with the rates of `settings`.
 
         Args:
-            model: an Equinox module, of which a new one is returned; a flax.linen module, of which new variables are;
-                or a PyTorch module, which is changed itself and returned. Its dense layers must have the sizes of the
-                advice, and there must be no other parameters.
+            model: an Equinox or flax.nnx module, of which a new one is returned; a flax.linen module, of which new
+                variables are; or a PyTorch module, which is changed itself and returned. Its dense layers must have the
+                sizes of the advice, and there must be no other parameters.
             params: the variables of a flax.linen module, that `init` gave; for others None.
             optimizer: "sgd", "momentum", "adam" or "adamw".
             key: of the weights, `jax.random.key(0)` by default.
