@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neft import MLP, activation, width
-from neft._expression import DEEPEST, LONGEST, is_expression, parsed
+from neft._expression import DEEPEST, LONGEST, is_expression, parsed, written
 
 LEAVES = st.one_of(
     st.just(("z", lambda z: z)),
@@ -43,6 +43,37 @@ def test_an_expression_means_what_python_means_by_it(tree, z):
     with jax.enable_x64(True):
         found = float(parsed(text)[1](jnp.asarray(z)))
     np.testing.assert_allclose(found, meaning(z), rtol=1e-9, atol=1e-9)
+
+
+@given(st.recursive(LEAVES, _grown, max_leaves=8), st.floats(-2, 2))
+def test_the_program_of_an_expression_means_the_same(tree, z):
+    text, meaning = tree
+    # Numbers alone never get to a function, and of "max" and "min" a number stands second.
+    names = {name: f"FUNCTIONS['{name}']({{}})" for name in FUNCTIONS} | {"max": "max({}, {})"}
+    found = eval(written(text, names, {"max": "bounded({}, least={})"}), globals() | {"z": z})
+    np.testing.assert_allclose(found, meaning(z), rtol=1e-9, atol=1e-9)
+
+
+def bounded(value, *, least):
+    return max(value, least)
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("-z^2", "-z**2"),
+        ("(-z)^2", "(-z)**2"),
+        ("2^3^2 - z", "512 - z"),
+        ("(z^2)^3", "(z**2)**3"),
+        ("z-(z-1)", "z - (z - 1)"),
+        ("z/(z*2)/3", "z / (z * 2) / 3"),
+        ("z*-sqrt(2)", "z * -1.4142135623730951"),
+        ("z^-0.5", "z**-0.5"),
+        ("(z-z-2)^2*-z", "(z - z - 2)**2 * -z"),
+    ],
+)
+def test_brackets_are_written_where_they_are_needed(text, program):
+    assert written(text, {}) == program
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ power   = atom, [("^" | "**"), signed]
 atom    = number | "z" | "pi" | "e" | function, "(", sum, {",", sum}, ")" | "(", sum, ")"
 """
 
+import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -51,6 +52,56 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "max": (2, jnp.maximum),
     "min": (2, jnp.minimum),
 }
+FUNCTIONS = tuple(_FUNCTIONS)
+"""Names of the functions that expressions may hold."""
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": jnp.add,
+    "-": jnp.subtract,
+    "*": jnp.multiply,
+    "/": jnp.divide,
+}
+_BINDS = {"+": 0, "-": 0, "*": 1, "/": 1, "negative": 2, "^": 3}
+_ATOM = 4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Term:
+    """An expression: "z", a "number", or a sign ("negative"), a power ("^" to its number), an operator, a function."""
+
+    kind: str
+    of: "tuple[Term, ...]" = ()
+    number: float = 0.0
+
+    def __call__(self, z: Any) -> Any:
+        if self.kind == "z":
+            return z
+        if self.kind == "number":
+            return jnp.asarray(self.number, z.dtype)
+        found = [term(z) for term in self.of]
+        if self.kind == "negative":
+            return -found[0]
+        if self.kind == "^":
+            return found[0] ** _whole(self.number)
+        return (_OPERATORS.get(self.kind) or _FUNCTIONS[self.kind][1])(*found)
+
+    @property
+    def varies(self) -> bool:
+        """Whether z is in it."""
+        return self.kind == "z" or any(term.varies for term in self.of)
+
+    @property
+    def constant(self) -> float | None:
+        """What it comes to without z; None with it."""
+        if self.varies:
+            return None
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            return float(self(jnp.asarray(0.0)))
+
+
+def _whole(power: float) -> float:
+    # A whole number is a product, whose derivatives are right at 0 too.
+    return int(power) if power.is_integer() and abs(power) < 64 else power
 
 
 class _Token(NamedTuple):
@@ -79,11 +130,71 @@ def parsed(text: str) -> tuple[str, Function]:
         raise ValueError(
             f"activation is an expression of {len(text)} characters, but must be one of at most {LONGEST}."
         )
+    tokens, term = _parsed(text)
+    return "".join("^" if token.text == "**" else token.text for token in tokens), term
+
+
+def _parsed(text: str) -> "tuple[list[_Token], Term]":
     parser = _Parser(text)
-    function = parser.sum(0)
+    found = parser.sum(0)
     if parser.next.kind != "end":
         parser.refuse("an operator or the end of the expression")
-    return "".join("^" if token.text == "**" else token.text for token in parser.tokens), function
+    return parser.tokens, found
+
+
+def written(text: str, functions: Mapping[str, str], bounded: Mapping[str, str] | None = None) -> str:
+    """An expression as a program in Python, whose variable is z.
+
+    Args:
+        text: the expression.
+        functions: how each of `FUNCTIONS` is written, with braces where its arguments stand.
+        bounded: the same of "max" and "min" where one of the two is a number, which stands second.
+
+    What does not depend on z is a number, so a function is never one of numbers alone.
+
+    >>> names = {name: f"{name}({{}})" for name in FUNCTIONS} | {"max": "maximum({}, {})"}
+    >>> written("z * tanh(sqrt(4)*(z - 1)) - max(0.5, z^2)", names, {"max": "clip({}, min={})"})
+    'z * tanh(2 * (z - 1)) - clip(z**2, min=0.5)'
+    """
+    return _text(_parsed(text)[1], functions, bounded or {})[0]
+
+
+def expression(term: Term) -> str:
+    """The expression that `parsed` reads a term from, as it is kept.
+
+    >>> expression(Term("*", (Term("z"), Term("+", (Term("z"), Term("number", number=0.5))))))
+    'z*(z+0.5)'
+    """
+    functions = {name: f"{name}({', '.join(['{}'] * count)})" for name, (count, _) in _FUNCTIONS.items()}
+    return parsed(_text(term, functions, {})[0])[0]
+
+
+def _text(term: Term, functions: Mapping[str, str], bounded: Mapping[str, str]) -> tuple[str, int]:
+    """A term, and how closely what is outside of it binds."""
+    if term.kind == "z":
+        return "z", _ATOM
+    if (number := term.constant) is not None:
+        if not math.isfinite(number):
+            return f'float("{number}")', _ATOM
+        return _shortest(number), _ATOM if number >= 0 else _BINDS["negative"]
+    if term.kind not in _BINDS:
+        inside = [_text(part, functions, bounded)[0] for part in sorted(term.of, key=lambda part: not part.varies)]
+        table = bounded if term.kind in bounded and not all(part.varies for part in term.of) else functions
+        return table[term.kind].format(*inside), _ATOM
+    binds = _BINDS[term.kind]
+    parts = [_text(part, functions, bounded) for part in term.of]
+    # On the right of an operator, and as the base of a power, what binds as closely needs brackets too.
+    least = [binds + (i > 0 or term.kind == "^") for i in range(len(parts))]
+    texts = [text if own >= needed else f"({text})" for (text, own), needed in zip(parts, least)]
+    if term.kind == "negative":
+        return f"-{texts[0]}", binds
+    if term.kind == "^":
+        return f"{texts[0]}**{_shortest(term.number)}", binds
+    return f"{texts[0]} {term.kind} {texts[1]}", binds
+
+
+def _shortest(number: float) -> str:
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
 class _Parser:
@@ -117,19 +228,19 @@ class _Parser:
             return token.text
         return None
 
-    def sum(self, depth: int) -> Function:
+    def sum(self, depth: int) -> Term:
         found = self._product(depth)
         while sign := self._taken("+", "-"):
-            found = _both(jnp.add if sign == "+" else jnp.subtract, found, self._product(depth))
+            found = Term(sign, (found, self._product(depth)))
         return found
 
-    def _product(self, depth: int) -> Function:
+    def _product(self, depth: int) -> Term:
         found = self._signed(depth)
         while sign := self._taken("*", "/"):
-            found = _both(jnp.multiply if sign == "*" else jnp.divide, found, self._signed(depth))
+            found = Term(sign, (found, self._signed(depth)))
         return found
 
-    def _signed(self, depth: int) -> Function:
+    def _signed(self, depth: int) -> Term:
         if depth > DEEPEST:
             raise ValueError(
                 f"activation is {_check.brief(self.text)}, but brackets and signs may stand at most {DEEPEST} deep "
@@ -137,10 +248,10 @@ class _Parser:
             )
         if sign := self._taken("+", "-"):
             found = self._signed(depth + 1)
-            return found if sign == "+" else lambda z: -found(z)
+            return found if sign == "+" else Term("negative", (found,))
         return self._power(depth)
 
-    def _power(self, depth: int) -> Function:
+    def _power(self, depth: int) -> Term:
         base = self._atom(depth)
         if not self._taken("^", "**"):
             return base
@@ -152,14 +263,13 @@ class _Parser:
                 f"activation is {_check.brief(self.text)}, but the exponent at character {place.place + 1} must be a "
                 "number: write exp(… * log(…)) for another one."
             )
-        power = int(constant) if constant.is_integer() and abs(constant) < 64 else constant
-        return lambda z: base(z) ** power
+        return Term("^", (base,), constant)
 
-    def _atom(self, depth: int) -> Function:
+    def _atom(self, depth: int) -> Term:
         token = self.next
         if token.kind == "number" and math.isfinite(value := float(token.text)):
             self._at += 1
-            return _Number(value)
+            return Term("number", number=value)
         if token.kind == "name":
             self._at += 1
             return self._named(token, depth)
@@ -171,18 +281,18 @@ class _Parser:
         self.refuse("a number, z, a function or '('")
         raise AssertionError
 
-    def _named(self, token: _Token, depth: int) -> Function:
+    def _named(self, token: _Token, depth: int) -> Term:
         if token.text == "z":
-            return lambda z: z
+            return Term("z")
         if token.text in _CONSTANTS:
-            return _Number(_CONSTANTS[token.text])
+            return Term("number", number=_CONSTANTS[token.text])
         if token.text not in _FUNCTIONS:
             known = (*_FUNCTIONS, *_CONSTANTS)
             raise ValueError(
                 f"activation is {_check.brief(self.text)}, but {token.text!r} at character {token.place + 1} must be z "
                 f"or one of {', '.join(known)}{_check.closest(token.text, known)}."
             )
-        count, function = _FUNCTIONS[token.text]
+        count, _ = _FUNCTIONS[token.text]
         if not self._taken("("):
             self.refuse(f"'(' after {token.text}")
         arguments = [self.sum(depth + 1)]
@@ -195,18 +305,7 @@ class _Parser:
             )
         if not self._taken(")"):
             self.refuse("')'")
-        return lambda z: function(*(argument(z) for argument in arguments))
-
-
-class _Number(NamedTuple):
-    value: float
-
-    def __call__(self, z: Any) -> Any:
-        return jnp.asarray(self.value, z.dtype)
-
-
-def _both(operation: Callable[[Any, Any], Any], one: Function, two: Function) -> Function:
-    return lambda z: operation(one(z), two(z))
+        return Term(token.text, tuple(arguments))
 
 
 def _constant(function: Function) -> float | None:

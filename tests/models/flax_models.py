@@ -94,7 +94,22 @@ def batched(rngs):
     )
 
 
-LINEN = {"plain": (Plain(), (5,)), "pre-norm": (PreNorm(3), (5,)), "convolutional": (Normalized(), (8, 8, 2))}
+class Functions(nn.Module):
+    """Flax's own gelu, which is that by a tanh, and others that are expressions of z here."""
+
+    @nn.compact
+    def __call__(self, x):
+        for function in (nn.gelu, nn.relu6, nn.hard_swish, jnp.cos, lambda z: nn.relu(z) ** 2):
+            x = function(nn.Dense(6)(x))
+        return nn.Dense(2)(x)
+
+
+LINEN = {
+    "functions": (Functions(), (6,)),
+    "plain": (Plain(), (5,)),
+    "pre-norm": (PreNorm(3), (5,)),
+    "convolutional": (Normalized(), (8, 8, 2)),
+}
 NNX = {"post-norm": (PostNorm, (5,)), "20 layers": (deep, (6,)), "batch norm": (batched, (6,))}
 
 
@@ -111,7 +126,7 @@ def linen(name):
     """The model, its variables, an input, and what it gives."""
     model, shape = LINEN[name]
     x = jax.random.normal(jax.random.key(1), (4, *shape))
-    flags = {} if name == "plain" else {"train": False}
+    flags = {} if name in ("plain", "functions") else {"train": False}
     variables = changed(model.init(jax.random.key(0), x, **flags), jax.random.key(2))
     return model, variables, x, model.apply(variables, x, **flags)
 

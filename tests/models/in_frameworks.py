@@ -6,11 +6,14 @@ It runs in an environment that has PyTorch and Flax; `test_frameworks.py` is at 
 import json
 
 import flax_models
+import jax
 import numpy as np
+import torch
 import torch_models
 
 import neft
 from neft.report import tables
+from neft.width._initializers import activation_line
 
 
 def compared(found, x, outputs):
@@ -24,6 +27,7 @@ def compared(found, x, outputs):
         "drawn": [layer.drawn for layer in found.layers],
         "variances": [(layer.C_W, layer.error_W, layer.C_b, layer.error_b) for layer in found.layers],
         "notes": found.notes,
+        "functions": [activation.name for activation in found.network.activations if activation.expressed],
         "table": tables(found)[0].text(),
     }
 
@@ -35,6 +39,18 @@ def sentence(*args, **kwargs):
     except ValueError as error:
         return str(error)
     return "it was read"
+
+
+def programs(names):
+    """The largest difference of each activation to what programs write for it, in PyTorch and in Flax."""
+    z, found = np.linspace(-6, 6, 201).astype(np.float32), {}
+    for name in names:
+        spaces = {"torch": {"torch": torch, "nn": torch.nn}, "flax": {"jax": jax, "jnp": jax.numpy}}
+        for framework, space in spaces.items():
+            exec(f"def activation(z):\n    {activation_line(name, framework)}", space)
+        there = [spaces["torch"]["activation"](torch.tensor(z)).numpy(), spaces["flax"]["activation"](z)]
+        found[name] = [float(np.abs(one - neft.activation(name)(z)).max()) for one in there]
+    return found
 
 
 def main():
@@ -61,7 +77,8 @@ def main():
     bad["needs the variables"] = sentence(flax_models.Plain())
     bad["dictionary with 'params'"] = sentence(flax_models.Plain(), [1.0])
     drawn = {name: one.layers[0].to_dict() for name, one in fresh.items()}
-    print(json.dumps({"models": found, "bad": bad, "fresh": drawn}))
+    written = programs([*found["torch, functions"]["functions"], "max(0.1,z)-min(z,2)*erf(z)", "softplus(z)-silu(2)*z"])
+    print(json.dumps({"models": found, "bad": bad, "fresh": drawn, "programs": written}))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ import pytest
 from helpers import one_sentence
 
 import neft
+from neft._framework_functions import GELU_BY_TANH
+from neft.models._measure import measured
+from neft.width import initializer_code
 
 SLOW = pytest.mark.slow
 KEYS = jax.random.split(jax.random.key(3), 64)
@@ -163,6 +166,65 @@ def test_numbers_that_multiply_are_in_the_weights():
     assert found.layers[0].drawn == "normal, LeCun"
 
 
+KINDS = {
+    "uniform": lambda rng, n: rng.uniform(-1, 1, n),
+    "truncated normal": lambda rng, n: (z := rng.normal(size=3 * n))[np.abs(z) < 2][:n],
+    "normal": lambda rng, n: rng.normal(size=n),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_initializers_are_named_where_there_are_enough_weights(kind):
+    rng = np.random.default_rng(0)
+    kinds = {n: [measured(KINDS[kind](rng, n)).kind for _ in range(200)] for n in (20, 40, 72, 128, 640)}
+    # 72 numbers of a truncated normal variable were called uniform in most cases.
+    unsure = {"too few to tell"} | ({"normal, perhaps truncated"} if "normal" in kind else set())
+    wrong = {n: sum(one not in {kind, *unsure} for one in names) for n, names in kinds.items()}
+    assert all(count <= 3 for count in wrong.values()), wrong
+    assert set(kinds[20]) == {"too few to tell"} and set(kinds[640]) == {kind}
+    assert "too few to tell" in kinds[40] and kinds[128].count("too few to tell") < 40
+
+
+def test_numbers_of_another_kind_are_called_so():
+    rng = np.random.default_rng(0)
+    assert measured(rng.laplace(size=4000)).kind == "of another kind"
+    assert measured(np.sign(rng.normal(size=400))).kind == "of another kind"
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (jax.nn.gelu, GELU_BY_TANH),
+        pytest.param(jax.nn.relu6, "min(relu(z),6)", marks=SLOW),
+        pytest.param(jax.nn.hard_swish, "z*min(relu(z+3),6)/6", marks=SLOW),
+        pytest.param(jnp.cos, "cos(z)", marks=SLOW),
+        pytest.param(lambda z: jax.nn.relu(z) ** 2, "relu(z)^2", marks=SLOW),
+        pytest.param(lambda z: jax.lax.rsqrt(1 + z**2) - jnp.tanh(-z), "(1+z^2)^-0.5-tanh(-z)", marks=SLOW),
+        pytest.param(lambda z: 3 * jnp.arctan(jnp.clip(z, -2, 1)), "arctan(min(max(z,-2),1))", marks=SLOW),
+    ],
+)
+def test_functions_without_a_name_are_read_as_expressions(function, name):
+    model = eqx.nn.MLP(6, 2, 20, 2, activation=function, key=KEYS[8])
+    found = neft.read(model)
+    assert found.network.activations[0].name == name and found.network.activations[0].remakable
+    x = 2 * jax.random.normal(KEYS[5], (40, 6))
+    with jax.numpy_rank_promotion("allow"):
+        wanted = jax.vmap(model)(x)
+    np.testing.assert_allclose(found.apply(x), wanted, rtol=1e-5, atol=1e-5)
+    # The record is enough to make it again.
+    assert neft.Network.from_dict(found.specification) == found.network
+    for framework, line in (("jax", "jax.nn.gelu(z, approximate=True)"), ("torch", 'gelu(z, approximate="tanh")')):
+        code = initializer_code(found.network, framework)
+        assert "NotImplementedError" not in code and (line in code) == (name == GELU_BY_TANH)
+
+
+@SLOW
+def test_what_no_expression_can_say_stays_a_function():
+    found = neft.read(eqx.nn.MLP(6, 2, 20, 2, activation=lambda z: jnp.where(z > 1, z, z**2), key=KEYS[8]))
+    assert not found.network.activations[0].remakable and "function of" in found.network.activations[0].name
+    assert "put your own activation here" in initializer_code(found.network, "jax")
+
+
 class Odd(eqx.Module):
     """A layer, and something else."""
 
@@ -215,6 +277,35 @@ def test_what_is_no_model_gets_a_sentence():
     broken = eqx.tree_at(lambda of: of.layers[0].weight, Plain(KEYS[0]), jnp.full((40, 6), jnp.nan))
     with one_sentence("layers.0.weight", "finite"):
         neft.read(broken)
+
+
+class Attention(eqx.Module):
+    query: eqx.nn.Linear
+    key: eqx.nn.Linear
+
+    def __call__(self, x):
+        return jax.nn.softmax(jax.vmap(self.query)(x) @ jax.vmap(self.key)(x).T) @ x
+
+
+def test_attention_is_named_whatever_its_axes():
+    with one_sentence("holds attention, a softmax over a product of two things that both come from the input"):
+        neft.read(Attention(*(eqx.nn.Linear(4, 4, key=key) for key in KEYS[:2])), x=np.ones((3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("last", "words"), [(jnp.tanh, "the activation tanh (after inner)"), (eqx.nn.LayerNorm(4), "a norm (after inner)")]
+)
+def test_branches_that_end_in_no_layer_are_named_as_the_model_has_them(last, words):
+    class Sum(eqx.Module):
+        first: eqx.nn.Linear
+        inner: eqx.nn.Linear
+
+        def __call__(self, x):
+            x = self.first(x)
+            return x + last(self.inner(x))
+
+    with one_sentence("a residual sum whose branch ends in", words, "must be a linear one or a convolution"):
+        neft.read(Sum(*(eqx.nn.Linear(4, 4, key=key) for key in KEYS[:2])))
 
 
 class Stateful(eqx.Module):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import neft
+from neft._framework_functions import GELU_BY_TANH
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]  # models are read once
 
@@ -33,6 +34,7 @@ def answers():
 
 
 MODELS = [
+    *("torch, functions", "linen, functions"),
     *("torch, plain", "torch, pre-norm", "torch, post-norm", "torch, 20 layers", "torch, convolutional"),
     *("linen, plain", "linen, pre-norm", "linen, convolutional", "nnx, post-norm", "nnx, 20 layers", "nnx, batch norm"),
 ]
@@ -56,6 +58,15 @@ def test_layers_are_where_the_program_has_them(answers):
     assert residual["blocks"] == ["Dense", *["Residual"] * 3, "LayerNorm", "Dense"]
     assert residual["layers"][1:3] == ["blocks.0.norm", "blocks.0.mlp.0"]
     assert answers["models"]["nnx, batch norm"]["blocks"] == ["Dense", "BatchNorm", "Nonlinearity", "Dense"]
+
+
+def test_functions_of_frameworks_are_expressions_that_programs_write(answers):
+    wanted = [GELU_BY_TANH, "min(relu(z),6)", "z*min(relu(z+3),6)/6", "cos(z)", "relu(z)^2"]
+    assert answers["models"]["torch, functions"]["functions"] == wanted
+    assert answers["models"]["linen, functions"]["functions"] == wanted
+    assert len(answers["programs"]) == 7
+    for name, errors in answers["programs"].items():
+        assert max(errors) < 1e-5, name
 
 
 def test_the_frameworks_own_initializers_are_named(answers):

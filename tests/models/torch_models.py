@@ -91,7 +91,31 @@ def convolutional():
     )
 
 
+class Wave(nn.Module):
+    def forward(self, x):
+        return torch.cos(x)
+
+
+class Squared(nn.Module):
+    def forward(self, x):
+        return F.relu(x) ** 2
+
+
+class ByTanh(nn.Module):
+    def forward(self, x):
+        return F.gelu(x, approximate="tanh")
+
+
+def functions():
+    """Activations that are expressions of z here."""
+    found = []
+    for one in (nn.GELU(approximate="tanh"), nn.ReLU6(), nn.Hardswish(), Wave(), Squared(), ByTanh()):
+        found += [nn.Linear(6, 6), one]
+    return nn.Sequential(*found, nn.Linear(6, 2))
+
+
 MODELS = {
+    "functions": (functions, (6,)),
     "plain": (Plain, (1, 28, 28)),
     "pre-norm": (PreNorm, (5,)),
     "post-norm": (PostNorm, (5,)),
@@ -134,7 +158,46 @@ class Two(nn.Module):
         return self.fc(x) * mask
 
 
+class Attention(nn.Module):
+    """As many write it by hand; the number of its inputs cannot be read off."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.qkv = nn.Linear(8, 8), nn.Linear(8, 24)
+
+    def forward(self, x):
+        inputs, length, width = x.shape
+        q, k, v = self.qkv(self.embed(x)).split(width, dim=-1)
+        q, k, v = (part.view(inputs, length, 2, 4).transpose(1, 2) for part in (q, k, v))
+        return torch.softmax(q @ k.transpose(-2, -1) / 2, dim=-1) @ v
+
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(self.q(x), x, x)
+
+
+class Activated(nn.Module):
+    """Residual branches that end in an activation."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.inner, self.last = nn.Linear(5, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = self.embed(x)
+        return self.last(x + torch.tanh(self.inner(x)))
+
+
 BAD = {
+    "holds attention, a softmax over a product of two": Attention,
+    "holds attention": lambda: nn.Sequential(nn.Linear(8, 8), Fused()),
+    "branch ends in the activation tanh (after inner)": Activated,
+    "holds Softmax": lambda: nn.Sequential(nn.Linear(3, 4), nn.Softmax(-1)),
     "values of what it computes": Branching,
     "MaxPool2d (in 1)": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2)),
     "GroupNorm (in 1)": lambda: nn.Sequential(nn.Linear(3, 4), nn.GroupNorm(2, 4)),

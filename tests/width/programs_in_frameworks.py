@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import torch
+from flax import nnx
 
 import neft
 
@@ -28,6 +29,34 @@ class Linen(linen.Module):
         for l, width in enumerate(WIDTHS[1:]):
             x = linen.Dense(width)(jax.nn.gelu(x, approximate=False) if l else x)
         return x
+
+
+class Nnx(nnx.Module):
+    def __init__(self):
+        rngs = nnx.Rngs(0)
+        self.layers = nnx.List([nnx.Linear(*sizes, rngs=rngs) for sizes in itertools.pairwise(WIDTHS)])
+
+    def __call__(self, x):
+        for l, layer in enumerate(self.layers):
+            x = layer(jax.nn.gelu(x, approximate=False) if l else x)
+        return x
+
+
+def with_nnx(model, optim):
+    """As its users do, by an `nnx.Optimizer`; gradients are as `nnx.grad` gives them."""
+    outputs = np.asarray(model(X))
+    parts = [part for layer in model.layers for part in (layer.kernel, layer.bias)]
+    flip = lambda value: np.swapaxes(value, -1, -2) if value.ndim > 1 else value  # noqa: E731
+    flipped = lambda: [flip(np.array(part[...])) for part in parts]  # noqa: E731
+    before, gradients = flipped(), [[] for _ in parts]
+    optimizer = nnx.Optimizer(model, optim, wrt=nnx.Param)
+    for step in range(2):
+        slopes = nnx.grad(lambda of, x: (of(x) ** 2).sum())(model, X + step)
+        for l in range(len(model.layers)):
+            for kept, name in zip(gradients[2 * l : 2 * l + 2], ("kernel", "bias")):
+                kept.append(flip(np.asarray(slopes["layers"][l][name][...])))
+        optimizer.update(model, slopes)
+    return before, [np.stack(both) for both in gradients], flipped(), outputs
 
 
 def with_torch(model, optim):
@@ -84,6 +113,10 @@ def main(folder):
         module = Linen()
         params, optim = advice.apply(module, params=module.init(jax.random.key(0), X), optimizer=optimizer)
         keep(folder / f"linen_{optimizer}.npz", *with_flax(module, params, optim))
+        given = Nnx()
+        model, optim = advice.apply(given, optimizer=optimizer)
+        assert not np.array_equal(given.layers[1].kernel[...], model.layers[1].kernel[...])
+        keep(folder / f"nnx_{optimizer}.npz", *with_nnx(model, optim))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ from helpers import one_sentence
 
 import neft
 from neft import MLP, Dense, Layer, LayerNorm, Network, Residual
+from neft._expression import is_expression, parsed
+from neft._framework_functions import EXPRESSIONS as KNOWN
+from neft._framework_functions import GELU_BY_TANH
 from neft.width import advise, critical, equal_shares, initializer_code, statistics
+from neft.width._initializers import activation_line
 
 NAMES = ["tanh", "relu"]
 NAMES += [
@@ -409,8 +413,38 @@ def test_the_equinox_program_makes_the_advised_network(name):
             np.testing.assert_allclose(got, -rate * g, rtol=1e-3, atol=2e-3 * float(jnp.abs(rate * g).max()))
 
 
+LONG = "+".join(f"0.{i}125*z*tanh(sqrt({i})*z)" for i in range(1, 9))
+EXPRESSIONS = ["sin(2.5)", *KNOWN, "max(0.1,z)-min(z,2)*erf(z)", "log1p(exp(-abs(z)))", "silu(z)-gelu(2*z)", LONG]
+
+
+@pytest.mark.parametrize("name", [*neft.activation_names(), "leaky_relu(0.2)", *EXPRESSIONS])
+def test_programs_have_the_activation_itself(name):
+    names = {"jax": jax, "jnp": jnp}
+    # What else is known of an expression takes seconds to find out.
+    full, sigma = parsed(name) if is_expression(name) else (neft.activation(name).name, neft.activation(name))
+    exec(f"def activation(z):\n    {activation_line(full, 'jax')}", names)
+    z = jnp.linspace(-5, 5, 101)
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        np.testing.assert_allclose(names["activation"](z), sigma(z), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_an_expression_is_advised_and_in_every_program(tmp_path):
+    found = advise(GELU_BY_TANH, depth=3, width=32, inputs=4)
+    gelu = advise("gelu", depth=3, width=32, inputs=4)
+    # GELU by a tanh is within 5e-4 of GELU.
+    assert (found.C_b, found.C_W) == pytest.approx((gelu.C_b, gelu.C_W), rel=0.01)
+    assert found.C_W != gelu.C_W and 'gelu(z, approximate="tanh")' in found.code("torch")
+    found.save(tmp_path / "a.json")
+    assert neft.load(tmp_path / "a.json").network().activation == neft.activation(GELU_BY_TANH)
+    model = made_by(found.code("jax"))["model"]
+    x = jax.random.normal(jax.random.key(5), (4,))
+    params = tuple(Layer(layer.weight, layer.bias) for layer in model.layers)
+    np.testing.assert_allclose(model(x), found.network().apply(params, x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("framework", ["jax", "flax", "torch"])
-@pytest.mark.parametrize("name", neft.activation_names())
+@pytest.mark.parametrize("name", [*neft.activation_names(), LONG])
 def test_every_program_compiles(framework, name):
     code = initializer_code(MLP((3, *(7,) * 8, 2), name, C_b=0.1, lambda_W=tuple(np.linspace(0.1, 1, 9))), framework)
     compile(code, "generated.py", "exec")
@@ -530,7 +564,7 @@ def test_the_programs_of_other_frameworks_run(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     for kind, optimizer in itertools.product(
-        ("flax", "torch", "linen", "module"), ("sgd", "momentum", "adam", "adamw")
+        ("flax", "torch", "linen", "nnx", "module"), ("sgd", "momentum", "adam", "adamw")
     ):
         kept = np.load(tmp_path / f"{kind}_{optimizer}.npz")
         count = len([name for name in kept if name.startswith("before")])

@@ -8,8 +8,8 @@ import numpy as np
 from .._activation import Activation
 from ..network import AvgPool, Flatten, GlobalAvgPool
 from ._graph import MARK, Known, Node, between, segments
-from ._pieces import Branched, Normed, Piece, Plain, Weighted, Window, multiplied, tail
-from ._recognize import centres, named, norm_of, own, scale_of
+from ._pieces import Branched, Normed, Piece, Plain, Weighted, Window, common, multiplied, tail
+from ._recognize import centres, expressed, named, norm_of, own, scale_of
 from ._refuse import refuse
 from ._values import elementwise, function_of
 
@@ -81,7 +81,12 @@ class Chain:
             after *= factor
             run = run[:-1]
         start, nodes = _joined(run)
-        if not self._named(start, nodes):
+        if self._named(start, nodes):
+            pass
+        elif (written := expressed(nodes, start, self.scale)) is not None:
+            self.scale = 1.0
+            self.pieces.append(Plain(written))
+        else:
             function = self._scaled(function_of(nodes, start))
             ops = dict.fromkeys(node.op for node in nodes if node.op not in ("convert_element_type", "copy"))
             found = own(function, f"function of {', '.join(ops)}", self._own)
@@ -332,6 +337,7 @@ class Chain:
         branch = ways[0] if skip is ways[1] else ways[1]
         if not branch.pieces or branch.flattened:
             refuse(nodes)
+        _refuse_ends(branch.pieces)
         self.notes += skip.notes + branch.notes
         self.labels = branch.labels
         along = skip.pieces[0] if skip.pieces else skip.scale
@@ -355,6 +361,23 @@ class Chain:
                 )
             piece.epsilon, self.scale = piece.epsilon / self.scale**2, 1.0
         self.pieces.append(piece)
+
+
+def _refuse_ends(branch: Sequence[Piece]) -> None:
+    # x + σ(W x): what is added is not Gaussian at infinite width.
+    last = branch[-1]
+    if isinstance(last, Normed):
+        what = "a norm"
+    elif isinstance(last, Plain) and isinstance(last.of, Activation):
+        what = f"the activation {last.of.name}"
+    else:
+        return
+    layers = [common(piece.names) for piece in branch if isinstance(piece, Weighted)]
+    after = f" (after {layers[-1]})" if layers and layers[-1] else ""
+    raise ValueError(
+        f"the model holds a residual sum whose branch ends in {what}{after}, which is not among those that can be read:"
+        " the last layer of a branch must be a linear one or a convolution."
+    )
 
 
 def _joined(run: Sequence[tuple[Node, list[Node]]]) -> tuple[Node, list[Node]]:

@@ -5,10 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-_TRUNCATED = 2 / 0.87962566  # where a normal variable is cut at two deviations, in units of what is left of them
+_CUT, _INSIDE = 2.0, 0.95449974  # deviations at which frameworks cut a normal variable, and how often it is less
+_TRUNCATED = _CUT / 0.87962566  # in units of the deviation that is left
 # ⟨z⁴⟩/⟨z²⟩² of each kind, and √N times the standard error of it among N numbers.
 _FOURTH = {"uniform": (1.8, 1.15), "truncated normal": (2.3655, 1.96), "normal": (3.0, math.sqrt(24))}
-_FEW, _SURE = 32, 1000
+_LARGEST = {"uniform": math.sqrt(3), "truncated normal": _TRUNCATED, "normal": math.inf}
+_FEW = 32
+_SURE = math.log(1000)  # by which the likelihood of one kind must exceed that of another
 
 
 class Measured(NamedTuple):
@@ -44,15 +47,30 @@ def _kind(values: np.ndarray, flat: np.ndarray) -> str:
         return "orthogonal"
     if flat.size < _FEW:
         return "too few to tell"
-    size = math.sqrt(float((flat**2).mean()))
-    fourth, most = float(((flat / size) ** 4).mean()), float(np.abs(flat).max()) / size
-    root = math.sqrt(flat.size)
-    largest = {"uniform": math.sqrt(3), "truncated normal": _TRUNCATED, "normal": math.inf}
-    for kind, (expected, error) in _FOURTH.items():
-        if abs(fourth - expected) < 5 * error / root and most <= largest[kind] * (1 + 3 / root):
-            # Of few numbers a normal one is not far out either.
-            return "normal, perhaps truncated" if kind == "truncated normal" and flat.size < _SURE else kind
-    return "of another kind"
+    size, most = math.sqrt(float((flat**2).mean())), float(np.abs(flat).max())
+    fourth, root = float(((flat / size) ** 4).mean()), math.sqrt(flat.size)
+    found = _likelihoods(flat.size, size, most)
+    likely = [kind for kind, likelihood in found.items() if likelihood > max(found.values()) - _SURE]
+    fits = (
+        abs(fourth - _FOURTH[kind][0]) < 5 * _FOURTH[kind][1] / root and most <= _LARGEST[kind] * size * (1 + 3 / root)
+        for kind in likely
+    )
+    if not any(fits):
+        return "of another kind"
+    if likely == ["truncated normal", "normal"]:
+        return "normal, perhaps truncated"
+    return likely[0] if len(likely) == 1 else "too few to tell"
+
+
+def _likelihoods(count: int, size: float, most: float) -> dict[str, float]:
+    """The logarithm of the largest likelihood of each kind, of any scale, from root mean square and largest value."""
+    scale = max(size, most / _CUT)
+    normal = math.log(2 * math.pi) / 2
+    return {
+        "uniform": -count * math.log(2 * most),
+        "truncated normal": -count * (math.log(scale * _INSIDE) + normal + (size / scale) ** 2 / 2),
+        "normal": -count * (math.log(size) + normal + 0.5),
+    }
 
 
 def _orthogonal(values: np.ndarray) -> bool:

@@ -162,3 +162,22 @@ def multiplied(pieces: list[Piece], factor: float) -> bool:
             last.skip *= factor
         last = last.branch[-1]
     return True
+
+
+def common(names: tuple[str, ...]) -> str:
+    """The module that holds parameters of these names, "" where none does.
+
+    >>> common(("layers.0.weight", "layers.0.bias"))
+    'layers.0'
+    """
+    parts = [name.split(".") for name in names]
+    if not parts:
+        return ""
+    if len(parts) == 1:
+        return ".".join(parts[0][:-1]) or parts[0][0]
+    shared = []
+    for step in zip(*parts):
+        if len(set(step)) > 1:
+            break
+        shared.append(step[0])
+    return ".".join(shared)

@@ -15,6 +15,7 @@ from ._graph import DoesNotFit, Node, traced
 from ._model import Model
 from ._pieces import Weighted, each
 from ._reading import Reading, row
+from ._refuse import refuse_attention
 
 _TRAINED = (
     "Trained weights cannot be told from fresh ones: the variances are those of the weights as they are, and mean what "
@@ -55,6 +56,7 @@ def read(model: Any, params: Any = None, x: Any = None) -> Reading:
     axes = given.axes.get(len(shape))
     if axes is None:
         raise ValueError(f"x has shape {shape}, but inputs of this model must have {_counts(given)} axes.")
+    refuse_attention(start, end)
     chain = Chain(start, end, axes)
     if not chain.pieces:
         raise ValueError("the model has no layers that hold weights, but a network must have at least one.")

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from .._result import Made, Result, result
 from ..network import Network
 from ._measure import initializer, measured
-from ._pieces import Normed, Piece, Plain, Weighted
+from ._pieces import Normed, Piece, Plain, Weighted, common
 
 
 @result
@@ -100,7 +100,7 @@ class Reading(Result):
 def row(piece: Piece, default: str) -> ReadLayer:
     """What is said of one piece."""
     nothing = dict.fromkeys(("fan_in", "width", "C_W", "error_W", "C_b", "error_b"))
-    name, block = _common(piece.names), piece.block()
+    name, block = common(piece.names), piece.block()
     if isinstance(piece, Weighted):
         weights, biases = measured(piece.W, piece.fan_in), measured(piece.leaves()[1])
         outs = piece.width if piece.window is None else piece.width * piece.fan_in // piece.W.shape[-2]
@@ -122,18 +122,3 @@ def row(piece: Piece, default: str) -> ReadLayer:
     assert isinstance(piece, Plain)
     words = getattr(piece.of, "name", None) or repr(block)
     return ReadLayer(name=name, block=words, drawn="", **nothing)
-
-
-def _common(names: tuple[str, ...]) -> str:
-    # The module that holds all of them: "layers.0" for "layers.0.weight" and "layers.0.bias".
-    parts = [name.split(".") for name in names]
-    if not parts:
-        return ""
-    if len(parts) == 1:
-        return ".".join(parts[0][:-1]) or parts[0][0]
-    shared = []
-    for step in zip(*parts):
-        if len(set(step)) > 1:
-            break
-        shared.append(step[0])
-    return ".".join(shared)

@@ -9,9 +9,11 @@ import jax
 import numpy as np
 
 from .._activation import Activation, activation
+from .._expression import LONGEST, Term, expression, is_expression, parsed
+from .._framework_functions import EXPRESSIONS
 from .._precision import float64
 from ._graph import Known, Node
-from ._values import evaluate, understood
+from ._values import evaluate, function_of, understood
 
 _POINTS = np.concatenate([np.linspace(-6, 6, 49), [-25.3, -11.7, 12.9, 31.4]])
 _EVERYWHERE = np.concatenate([np.linspace(-300, 300, 6007), np.linspace(-9, 9, 5003)])
@@ -42,15 +44,67 @@ def scale_of(function: Callable[[Any], Any]) -> float | None:
 
 
 def named(function: Callable[[Any], Any]) -> Activation | None:
-    """The named activation that the function is, if it is one."""
+    """The activation with a name, or with a known expression of z, that the function is, if it is one."""
     values = _values(function)
     if values is None:
         return None
-    for names in (_PLAIN, _families(values)):
+    for names in (_PLAIN, _families(values), EXPRESSIONS):
         for name, others in zip(names, _named_values(names)):
             if _close(values, others):
                 return activation(name)
     return None
+
+
+def expressed(nodes: Sequence[Node], start: Node, scale: float) -> Activation | None:
+    """The activation of these operations on `scale` times an entry as an expression of z, if it can be written as one.
+
+    Then programs can be written with it, and files hold it.
+    """
+    z = Term("z")
+    found = {id(start): z if scale == 1 else Term("*", (Term("number", number=scale), z))}
+    sizes = {id(start): 1}
+    for node in nodes:
+        term = _term(node, [_number(arg) if isinstance(arg, Known) else found[id(arg)] for arg in node.args])
+        # What is used twice is written twice.
+        sizes[id(node)] = 1 + sum(1 if isinstance(arg, Known) else sizes[id(arg)] for arg in node.args)
+        if term is None or sizes[id(node)] > LONGEST:
+            return None
+        found[id(node)] = term
+    function = function_of(nodes, start)
+    values, others = _values(lambda z: function(scale * z)), _values(float64(lambda z: found[id(nodes[-1])](z)))
+    try:
+        text = expression(found[id(nodes[-1])])
+    except ValueError:
+        return None
+    return activation(text) if values is not None and others is not None and _close(values, others) else None
+
+
+_OPERATORS = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "neg": "negative"}
+_SAME = {name: name for name in ("exp", "log", "log1p", "expm1", "sqrt", "abs", "sin", "cos", "sinh", "cosh", "tanh")}
+_SAME |= {"erf": "erf", "max": "max", "min": "min", "atan": "arctan", "asinh": "arcsinh", "logistic": "sigmoid"}
+
+
+def _term(node: Node, of: Sequence[Term]) -> Term | None:
+    if node.op == "max" and of[1].kind == "number" and of[1].number == 0:
+        return Term("relu", (of[0],))
+    if kind := (_OPERATORS | _SAME).get(node.op):
+        return Term(kind, tuple(of))
+    if node.op in ("integer_pow", "square"):
+        return Term("^", tuple(of), float(node.params.get("y", 2)))
+    if node.op == "pow" and of[1].kind == "number":
+        return Term("^", (of[0],), of[1].number)
+    if node.op == "rsqrt":
+        return Term("^", tuple(of), -0.5)
+    if node.op == "clamp":
+        return Term("min", (Term("max", (of[1], of[0])), of[2]))
+    real = node.op == "copy" or (node.op == "convert_element_type" and np.dtype(node.params["new_dtype"]).kind == "f")
+    return of[0] if real else None
+
+
+def _number(known: Known) -> Term:
+    # 0.044715 in single precision has no more digits than that.
+    value = np.ravel(known.value)[0]
+    return Term("number", number=float(str(value) if value.dtype.kind == "f" else value))
 
 
 def own(function: Callable[[Any], Any], name: str, before: Sequence[Activation]) -> Activation:
@@ -83,8 +137,8 @@ def _values(function: Callable[[Any], Any]) -> np.ndarray | None:
 @functools.lru_cache(maxsize=256)
 @float64
 def _named_values(names: tuple[str, ...]) -> np.ndarray:
-    # One program for all of them.
-    functions = [activation(name) for name in names]
+    # One program for all of them. What else is known of an expression takes seconds to find out.
+    functions = [parsed(name)[1] if is_expression(name) else activation(name) for name in names]
     return np.array(jax.jit(lambda z: [function(z) for function in functions])(_POINTS))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ._graph import MARK, Node
+from ._graph import MARK, Node, between
 
 _NAMES = {
     "while": "control flow on data (a loop whose end depends on the input)",
@@ -43,6 +43,26 @@ def refuse(nodes: Sequence[Node], more: str = "") -> NoReturn:
     _say(nodes[-1].op.removeprefix(MARK), nodes[-1], more)
 
 
+ATTENTION = "attention, a softmax over a product of two things that both come from the input"
+
+
+def refuse_attention(start: Node, end: Node) -> None:
+    """Say so of a model that holds attention, whatever its axes are."""
+    behind: set[int] = set()
+    for node in between(start, end):
+        if node.op == "dot_general" and len({id(arg) for arg in node.before}) > 1:
+            behind.add(id(node))
+        elif any(id(arg) in behind for arg in node.before):
+            if node.op == "exp":
+                _say(ATTENTION, node, "")
+            behind.add(id(node))
+
+
 def _say(name: str, node: Node, more: str) -> NoReturn:
-    where = f" (in {node.where})" if node.where else ""
+    refuse_by_name(name, node.where, more)
+
+
+def refuse_by_name(name: str, where: str, more: str = "") -> NoReturn:
+    """The sentence, of a thing that has a name; `where` is the layer it stands in, "" if that is not known."""
+    where = f" (in {where})" if where else ""
     raise ValueError(f"the model holds {name}{where}, which is not among the layers that can be read{more}.")

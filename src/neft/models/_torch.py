@@ -12,6 +12,7 @@ from .. import _check
 from . import _torch_ops as ops
 from ._marks import batch_norm
 from ._model import DROPOUT, IMAGES_FIRST, Model
+from ._refuse import ATTENTION, refuse_by_name
 
 Params = Mapping[str, Any]
 
@@ -31,6 +32,7 @@ def torch_model(module: Any) -> Model:
     # The program is the user's own: anything may go wrong in it.
     except Exception as error:
         raise ValueError(f"the model cannot be traced by torch.fx: {_check.reason(error)}.") from None
+    _refuse_attention(graph, module)
     tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     params = {name: _numbers(name, tensor) for name, tensor in tensors}
     notes: list[str] = []
@@ -51,6 +53,27 @@ def torch_model(module: Any) -> Model:
     return Model("PyTorch", function, params, IMAGES_FIRST, "uniform", notes)
 
 
+def _refuse_attention(graph: Any, module: Any) -> None:
+    """Say so of a model that holds attention, before its axes are looked at."""
+    behind: set[Any] = set()
+    for node in graph.nodes:
+        name = type(module.get_submodule(node.target)).__name__ if node.op == "call_module" else _name(node)
+        before = node.all_input_nodes
+        live = [one for one in before if one.op != "get_attr"]
+        if name == "scaled_dot_product_attention" or (name.lower() == "softmax" and behind.intersection(before)):
+            where = next(reversed(node.meta.get("nn_module_stack") or {}), "")
+            refuse_by_name(ATTENTION, where)
+        if behind.intersection(before) or (name in _PRODUCTS and len(live) > 1):
+            behind.add(node)
+
+
+_PRODUCTS = ("matmul", "mm", "bmm", "baddbmm", "einsum")
+
+
+def _name(node: Any) -> str:
+    return node.target if isinstance(node.target, str) else node.target.__name__.strip("_")
+
+
 def _numbers(name: str, tensor: Any) -> np.ndarray:
     if tensor.is_meta or isinstance(tensor, nn.UninitializedParameter):
         raise ValueError(f"the parameter {name} has no values yet, but must have some.")
@@ -67,7 +90,7 @@ def _value(node: Any, values: dict[Any, Any], module: Any, params: Params, notes
         return _constant(getattr(module, node.target)) if found is None else found
     if node.op == "call_module":
         return _layer(module.get_submodule(node.target), node.target, params, notes, *args, **kwargs)
-    name = node.target if isinstance(node.target, str) else node.target.__name__.strip("_")
+    name = _name(node)
     if name in ops.DROPOUTS:
         notes.append(DROPOUT)
         return args[0]
@@ -168,6 +191,12 @@ _LAYERS: dict[str, Callable[[Any, Own, Any], Any]] = {
     "SELU": _function("selu"),
     "GELU": _function("gelu", "approximate"),
     "ELU": _function("elu", "alpha"),
+    "CELU": _function("celu", "alpha"),
+    "Hardswish": _function("hardswish"),
+    "Hardsigmoid": _function("hardsigmoid"),
+    "Softsign": _function("softsign"),
+    "LogSigmoid": _function("logsigmoid"),
+    "Tanhshrink": _function("tanhshrink"),
     "LeakyReLU": _function("leaky_relu", "negative_slope"),
     "Hardtanh": _function("hardtanh", "min_val", "max_val"),
     "Softplus": _function("softplus", "beta", "threshold"),

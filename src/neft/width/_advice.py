@@ -158,9 +158,9 @@ class Advice(Tried, Result):
         """The model with weights as advised, and its optimizer with the rates of `settings`.
 
         Args:
-            model: an Equinox module, of which a new one is returned; a flax.linen module, of which new variables are;
-                or a PyTorch module, which is changed itself and returned. Its dense layers must have the sizes of the
-                advice, and there must be no other parameters.
+            model: an Equinox or flax.nnx module, of which a new one is returned; a flax.linen module, of which new
+                variables are; or a PyTorch module, which is changed itself and returned. Its dense layers must have the
+                sizes of the advice, and there must be no other parameters.
             params: the variables of a flax.linen module, that `init` gave; for others None.
             optimizer: "sgd", "momentum", "adam" or "adamw".
             key: of the weights, `jax.random.key(0)` by default.
@@ -293,7 +293,7 @@ def advise(
     specification = of.record | {"depth": depth, "width": width, "inputs": inputs, "outputs": outputs}
     found = Advice(
         activation=act.name,
-        named=act.named,
+        named=act.remakable,
         depth=depth,
         width=width,
         inputs=inputs,
@@ -323,7 +323,7 @@ def advise(
             "neft.width.advise", specification=specification | {"q": q, "C_b": C_b, "C_W": C_W, "point": point}
         ),
     )
-    if not act.named:
+    if not act.remakable:
         # A user's own function is in no record.
         vars(found)["_tried"] = found.network(act)
     return found

@@ -30,11 +30,13 @@ def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings
             raise ValueError("params must be the variables that `init` gave, a dictionary with 'params'.")
         return _linen(params, drawn, layers, chosen, key)
     _refuse_params(params)
+    if any(name.startswith("flax.nnx") for name in modules):
+        return _nnx(model, drawn, layers, chosen, key)
     if any(name.startswith("equinox") for name in modules):
         return _equinox(model, drawn, layers, chosen, key)
     raise ValueError(
-        f"model is {_check.brief(model)}, but must be an equinox.Module, a torch.nn.Module or, with its variables, a "
-        "flax.linen.Module."
+        f"model is {_check.brief(model)}, but must be an equinox.Module, a torch.nn.Module, a flax.nnx.Module or, "
+        "with its variables, a flax.linen.Module."
     )
 
 
@@ -55,7 +57,10 @@ def _by_size(layers: Sequence[Weights]) -> Drawn:
 
 
 def optimizer(chosen: Settings, decayed: Any, rates: Any) -> optax.GradientTransformation:
-    """The optimizer of optax: rates are a tree of the parameters', `decayed` which of them have weight decay."""
+    """The optimizer of optax: rates are a tree of the parameters', `decayed` which of them have weight decay.
+
+    That may be a function of the parameters too.
+    """
     decay = float(chosen.decay_W[0])
     return transformation(chosen.optimizer, chosen.momentum, chosen.betas, chosen.epsilon, decay, decayed, rates)
 
@@ -70,7 +75,15 @@ def transformation(
     rates: Any,
 ) -> optax.GradientTransformation:
     """The same of plain numbers, which a program can be compiled for."""
-    steps = optax.stateless(lambda directions, _: jax.tree.map(lambda rate, d: -rate * d, rates, directions))
+
+    def step(directions: Any, _: Any) -> Any:
+        # Leaf by leaf: nnx gives its gradients as variables, as a state of arrays or as dictionaries.
+        leaves, structure = jax.tree.flatten(directions)
+        return jax.tree.unflatten(
+            structure, [-rate * d for rate, d in zip(jax.tree.leaves(rates), leaves, strict=True)]
+        )
+
+    steps = optax.stateless(step)
     if name == "sgd":
         return steps
     if name == "momentum":
@@ -114,6 +127,12 @@ def _equinox(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settin
 
 
 def _linen(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+    new, rates = _linen_parts(params, drawn, layers, chosen, key)
+    return new, optimizer(chosen, _matrices(new), rates)
+
+
+def _linen_parts(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+    """Parameters drawn anew, and the rate of each."""
     found, structure = jax.tree_util.tree_flatten_with_path(params)
     names = [tuple(str(getattr(part, "key", part)) for part in path) for path, _ in found]
     leaves = {name: leaf for name, (_, leaf) in zip(names, found)}
@@ -129,8 +148,17 @@ def _linen(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Setting
             kernel = leaves[(*name[:-1], "kernel")]
             fresh.append(_drawn(one, leaf, drawn[tuple(kernel.shape)]))
         rates.append(chosen.rate_norm if kind == "norm" else _rate(chosen, leaf))
-    new = jax.tree.unflatten(structure, fresh)
-    return new, optimizer(chosen, _matrices(new), jax.tree.unflatten(structure, rates))
+    return jax.tree.unflatten(structure, fresh), jax.tree.unflatten(structure, rates)
+
+
+def _nnx(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+    from flax import nnx  # type: ignore[import-not-found]
+
+    graph, params, rest = nnx.split(nnx.clone(model), nnx.Param, ...)
+    # Parameters are called as in linen, and there in the same order.
+    fresh, rates = _linen_parts(nnx.to_pure_dict(params), drawn, layers, chosen, key)
+    params = jax.tree.unflatten(jax.tree.structure(params), jax.tree.leaves(fresh))
+    return nnx.merge(graph, params, rest), optimizer(chosen, _matrices, rates)
 
 
 def _linen_kind(name: tuple[str, ...], leaves: Mapping[tuple[str, ...], Any]) -> str | None:

@@ -198,16 +198,19 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
     each = weights_of(net)
     inside = each[1 : 1 + (len(each) - 2) // count]
     width = each[0].width
-    names = [part["activations"] for part in block["branch"] if part["type"] == "Nonlinearity"]
+    inner = [part for part in block["branch"] if part["type"] == "Nonlinearity"]
+    names = [part["activations"] for part in inner]
     if len({tuple(name) for name in names}) != 1 or len(names[0]) != 1:
         raise ValueError("the branch holds several activations, but programs are written for one.")
+    # A function of the user's own may be called anything.
+    name = names[0][0] if inner[0].get("named", True) else ""
     skip = "" if block["skip"] == 1 else f"{block['skip']:.10g} * "
     layers, lines = _branch(kind, block["branch"], inside, width)
     indent = " " * 12
     return _PROGRAMS[kind].format(
         title=f"Dense layer, {count} residual blocks of width {width}, {'norm, ' * len(closing)}dense layer, by neft",
         rate=f"{float(chosen.rate_W[0]):.10g}",
-        activation=activation_line(names[0][0], kind),
+        activation=activation_line(name, kind),
         inside=max(1, len(inside)),
         branch=textwrap.indent(",\n".join(layers) + ",", indent),
         forward=textwrap.indent("\n".join(lines), " " * 8),

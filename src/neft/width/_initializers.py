@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Sequence
 
 from .. import _check
+from .._expression import is_expression, written
+from .._framework_functions import GELU_BY_TANH, HARD_SWISH, RELU6
 from .._public import public
 from ..network import MLP, Layer, Network
 from ..network.engine import perceptron
@@ -33,6 +35,9 @@ _JAX = {
     "swish": "z * jax.nn.sigmoid({} * z)",
     "mish": "jax.nn.mish(z)",
     "quadratic": "z**2",
+    GELU_BY_TANH: "jax.nn.gelu(z, approximate=True)",
+    RELU6: "jax.nn.relu6(z)",
+    HARD_SWISH: "jax.nn.hard_swish(z)",
 }
 _TORCH = {
     "linear": "z",
@@ -50,7 +55,28 @@ _TORCH = {
     "swish": "z * torch.sigmoid({} * z)",
     "mish": "nn.functional.mish(z)",
     "quadratic": "z**2",
+    GELU_BY_TANH: 'nn.functional.gelu(z, approximate="tanh")',
+    RELU6: "nn.functional.relu6(z)",
+    HARD_SWISH: "nn.functional.hardswish(z)",
 }
+# How the functions of expressions are written; `nn` is another module in Flax's programs than in those of PyTorch.
+_PLAIN = ("exp", "log", "log1p", "expm1", "sqrt", "abs", "sin", "cos", "sinh", "cosh", "tanh", "arctan", "arcsinh")
+_JAX_FUNCTIONS = {
+    **{name: f"jnp.{name}({{}})" for name in _PLAIN},
+    **{name: f"jax.nn.{name}({{}})" for name in ("sigmoid", "softplus", "relu", "silu")},
+    "erf": "jax.scipy.special.erf({})",
+    "gelu": "jax.nn.gelu({}, approximate=False)",
+    "max": "jnp.maximum({}, {})",
+    "min": "jnp.minimum({}, {})",
+}
+_TORCH_FUNCTIONS = {
+    **{name: f"torch.{name}({{}})" for name in (*_PLAIN, "sigmoid", "relu", "erf")},
+    **{name: f"nn.functional.{name}({{}})" for name in ("softplus", "silu", "gelu")},
+    "max": "torch.maximum({}, {})",
+    "min": "torch.minimum({}, {})",
+}
+_TORCH_BOUNDED = {"max": "torch.clamp({}, min={})", "min": "torch.clamp({}, max={})"}
+_LINE = 112
 
 _NUMBERS = """
 # Layer by layer: standard deviations √(C_W / fan-in) and √C_b, learning rates of weights and biases.
@@ -207,10 +233,11 @@ def program(net: MLP, framework: str, chosen: Settings | None = None) -> str:
         std_b=_literal([variance.b**0.5 for variance in variances]),
         rate_W=_literal([rate.W for rate in rates]),
         rate_b=_literal([rate.b for rate in rates]),
-        activation=activation_line(net.activation.name if net.activation.named else "", framework),
+        activation=activation_line(net.activation.name if net.activation.remakable else "", framework),
     )
     sizes = [*map(str, net.widths)] if net.depth < 6 else [*map(str, net.widths[:2]), "…", *map(str, net.widths[-2:])]
-    name = net.activation.name if net.activation.named else "own activation"
+    name = net.activation.name if net.activation.remakable else "own activation"
+    name = name if len(name) < 24 else "activation below"
     title = f"MLP {' - '.join(sizes)}, {name}: weights and learning rates layer by layer, by neft"
     form = _PROGRAMS["jax" if framework == "equinox" else framework]
     return form.format(title=title, numbers=numbers, inputs=net.widths[0], outputs=net.widths[-1], **_optimizer(chosen))
@@ -256,16 +283,29 @@ def _optimizer(chosen: Settings | None) -> dict[str, str]:
 
 
 def activation_line(name: str, framework: str) -> str:
-    """The body of a function that is the activation of this name, in a framework of `FRAMEWORKS`.
+    """The body of a function that is the activation of this name or expression, in a framework of `FRAMEWORKS`.
 
     >>> activation_line("leaky_relu(0.1)", "torch")
     'return nn.functional.leaky_relu(z, 0.1)'
+    >>> activation_line("sin(2)", "jax")
+    'return jnp.sin(2 * z)'
+    >>> activation_line("z*max(tanh(2*z),0.1)", "torch")
+    'return z * torch.clamp(torch.tanh(2 * z), min=0.1)'
     """
     table = _TORCH if framework == "torch" else _JAX
-    name, _, inside = name.partition("(")
-    if name not in table:
+    plain, _, inside = (name, "", "") if is_expression(name) else name.partition("(")
+    if plain == "sin" and inside:
+        name = plain = f"sin({inside.rstrip(')')}*z)"
+    if plain in table:
+        return "return " + table[plain].format(inside.rstrip(")"))
+    if not is_expression(name):
         return 'raise NotImplementedError("put your own activation here")'
-    return "return " + table[name].format(inside.rstrip(")"))
+    text = written(name, _TORCH_FUNCTIONS, _TORCH_BOUNDED) if framework == "torch" else written(name, _JAX_FUNCTIONS)
+    if len(text) < _LINE:
+        return f"return {text}"
+    spaces = " " * 8
+    lines = textwrap.wrap(text, _LINE - len(spaces), break_long_words=False, break_on_hyphens=False)
+    return "return (\n" + "".join(f"{spaces}{line}\n" for line in lines) + "    )"
 
 
 def _literal(values: Sequence[float]) -> str:

@@ -121,7 +121,7 @@ def parameterize(net: Network, kind: str) -> Parameterization:
         kind=kind,  # type: ignore[arg-type]
         widths=net.widths,
         activation=net.activation.name,
-        named=net.activation.named,
+        named=net.activation.remakable,
         multiplier_b=scale["multiplier_b"],
         multiplier_W=scale["multiplier_W"],
         **values,
