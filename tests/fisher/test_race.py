@@ -113,6 +113,6 @@ def test_what_is_kept_is_what_the_command_runs():
 
 def test_the_command_says_what_it_would_take(capsys):
     assert race_optimizers.main(["--estimate", "--optimizers", "momentum", "--data", "mnist"]) == 0
-    assert "4 rows, about" in capsys.readouterr().out
+    assert "6 rows, about" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         race_optimizers.main(["--seeds", "101"])
