@@ -46,8 +46,9 @@ def _transfer(found: Transfer) -> tuple[Table, ...]:
     columns = ("group", "multiplier", "variance", "rate", "weight decay", "ε")
     parts = (found.multiplier, found.variance, found.rate, found.decay, found.epsilon)
     rows = tuple((group, *(f"× {values[i]:.4g}" for values in parts)) for i, group in enumerate(found.groups))
-    if found.optimizer == "sgd":
-        columns, rows = columns[:4], tuple(row[:4] for row in rows)
+    unused = {"adam": ("weight decay",), "adamw": ()}.get(found.optimizer, ("weight decay", "ε"))
+    shown = [i for i, column in enumerate(columns) if column not in unused]
+    columns, rows = tuple(columns[i] for i in shown), tuple(tuple(row[i] for i in shown) for row in rows)
     name = found.kind if found.s is None else f"{found.kind}, s = {found.s:g}"
     sizes = [f"{what} {one} to {two}" for what, (one, two) in (("width", found.width), ("depth", found.depth))]
     title = f"{name}, {found.optimizer}: {', '.join(sizes)}"
