@@ -40,8 +40,8 @@ _SOURCES = {
     "yaida": "Yaida 2022, gradient descent",
 }
 _YAIDA_ADAM = (
-    'Yaida 2022 for the family; the powers of Adam were compared with "ntk" and "mup" at its ends and, those of rates of '
-    "weights, with a public program, not with the table of the paper"
+    'Yaida 2022 for the family; the powers of Adam were compared with "ntk" and "mup" at its ends and, those of rates '
+    "of weights, with a public program, not with the table of the paper"
 )
 
 
