@@ -1,5 +1,6 @@
 """Sizes of the layers of a network before training, at infinite width."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -42,11 +43,12 @@ class _Watched(Dense):
     found: list[Any] = eqx.field(static=True)
 
     def __init__(self, block: Dense, found: list[Any]) -> None:
-        super().__init__(block.width, C_b=block.C_b, C_W=block.C_W, lambda_b=block.lambda_b, lambda_W=block.lambda_W)
+        for field in dataclasses.fields(block):
+            setattr(self, field.name, getattr(block, field.name))
         self.found = found
 
     def kernel(self, stage: Stage, average: Any = None) -> Stage:
-        self.found.append(np.asarray(self.C_W * stage.c))
+        self.found.append(np.asarray(self.tensors().variance * stage.c))
         return super().kernel(stage, average)
 
 
