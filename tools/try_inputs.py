@@ -227,6 +227,7 @@ def _table() -> dict[str, Callable[[], dict[str, Any]]]:
             "steps": 1,
             "draws": 2,
             "key": t()["key"],
+            "network": lambda width: neft.MLP((3, width, 2), "tanh"),
         },
         "scaling.transfer": lambda: {
             "kind": "completep",

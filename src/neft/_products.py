@@ -6,8 +6,10 @@ The program is traced and run again operation by operation, so that every such p
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from . import _check
@@ -188,6 +190,15 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
 def size(value: Any) -> Any:
     """The root of the mean square of all entries."""
     return jnp.sqrt(jnp.mean(jnp.square(value)))
+
+
+def split(params: Any) -> tuple[Any, Any]:
+    """A tree's arrays, and what else it holds, such as an activation or a switch; `equinox.combine` puts them together.
+
+    >>> split({"W": np.ones(2), "activation": jnp.tanh})[0]
+    {'W': array([1., 1.]), 'activation': None}
+    """
+    return eqx.partition(params, lambda leaf: isinstance(leaf, jax.Array | np.ndarray | np.generic))
 
 
 def arrays_of(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ import optax
 import pytest
 from helpers import one_sentence
 
-from neft import load, plot
+from neft import Dense, Network, Residual, RMSNorm, load, plot
 from neft.report import tables
 from neft.scaling import coordinate_check
 
@@ -98,6 +99,113 @@ def test_wrong_rates_are_called_wrong_and_right_ones_right(apply, kind, wrong):
         assert verdict == ("updates grow" if expected else "right"), (name, power, error)
         assert abs(power - expected) < 0.2 and error < 0.1
     assert found.right == (wrong is None)
+
+
+STARTS = [
+    (-0.5, -1.0, ("right", "right", "right", "right")),
+    # Every hidden matrix is blamed, and not what comes after it.
+    (0.0, -1.0, ("right", "size grows", "size grows", "right")),
+    (-1.0, -1.0, ("right", "size shrinks", "size shrinks", "updates shrink")),
+    (-0.5, 0.0, ("right", "right", "right", "size grows")),
+    # Outputs start alike at all widths, but what the last layer makes of changes before it grows as √n.
+    (-0.5, -0.5, ("right", "right", "right", "changes grow")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hidden", "last", "verdicts"), STARTS)
+def test_wrong_initializations_are_called_wrong_though_their_rates_are_right(hidden, last, verdicts):
+    def init(key, n):
+        params = mlp(key, n)
+        scaled = [W * 0.7 * n ** (hidden + 0.5) for W in params["hidden"]]
+        return {"first": params["first"], "hidden": scaled, "last": params["last"] * n ** (last + 1)}
+
+    def tanh(params, x):
+        z = x @ params["first"]
+        for W in params["hidden"]:
+            z = jnp.tanh(z) @ W
+        return jnp.tanh(z) @ params["last"]
+
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 6}
+        found = coordinate_check(init, tanh, optimizer_of("adam"), (32, 128, 512), **more)
+    assert found.verdicts == verdicts, (found.power_size, found.power_change, found.power_own)
+    assert found.right == (set(verdicts) == {"right"})
+    assert ("initial" in found.summary) == (not found.right)
+    np.testing.assert_array_equal(found.theory_size, [0, 0, 0, -0.5])
+
+
+@pytest.mark.slow
+def test_a_layer_that_follows_one_that_grows_is_not_blamed():
+    def init(key, n):
+        params = mlp(key, n)
+        return params | {"hidden": [params["hidden"][0] * n**0.5, params["hidden"][1]]}
+
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 4}
+        found = coordinate_check(init, apply_mlp, optimizer_of("sgd"), (16, 64, 256), **more)
+    # relu hands on what grows: both are as large, and one is at fault.
+    assert found.power_size[1] > 0.4 and found.power_size[2] > 0.4
+    assert found.verdicts[1] == "size grows" and found.verdicts[2] != "size grows"
+
+
+@pytest.mark.slow
+def test_a_model_whose_leaves_hold_functions_is_trained_as_equinox_trains_it():
+    def init(key, width):
+        return eqx.nn.MLP(8, 1, width, 2, key=key)
+
+    def apply(model, x):
+        return jax.vmap(model)(x)
+
+    with promoting():
+        found = coordinate_check(
+            init, apply, optax.sgd(0.1), (4, 8, 16), x=X, y=Y, loss=square, steps=2, draws=2, key=jax.random.key(3)
+        )
+        model = init(jax.random.split(jax.random.key(3), 2)[1], 8)
+        start = X @ model.layers[0].weight.T
+        for _ in range(2):
+            gradient = eqx.filter_grad(lambda model: square(apply(model, X), Y))(model)
+            model = eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, gradient))
+        later = X @ model.layers[0].weight.T
+    assert [name.split(".")[-1] for name in found.names] == ["weight"] * 3
+    for values, wanted in ((found.sizes, later), (found.changes, later - start), (found.own, later - start)):
+        np.testing.assert_allclose(values[0, 1, 1, 2], np.sqrt(np.mean(np.square(wanted))), rtol=2e-5)
+    np.testing.assert_array_equal(found.theory_size, [0, 0, -0.5])
+
+
+@pytest.mark.slow
+def test_sizes_that_theory_predicts_stand_beside_those_of_a_network(tmp_path):
+    def family(n):
+        block = Residual(RMSNorm(), "relu", Dense(n, C_W=1.5, C_b=0.4), skip=0.8)
+        return Network(8, [Dense(n, C_W=1.3, C_b=0.2), block, "tanh", Dense(3, C_W=1 / n)])
+
+    def init(key, n):
+        return family(n).init(key)
+
+    def apply(params, x):
+        return family(params[0].W.shape[0]).apply(params, x)
+
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 24, "network": family}
+        found = coordinate_check(init, apply, optax.sgd(0.001), (64, 128, 256), **more)
+    squares = found.sizes[..., 0] ** 2
+    error = squares.std(2, ddof=1) / 24**0.5
+    assert found.expected is not None and found.expected.shape == (3, 3)
+    # Corrections to infinite width are of order 1/width.
+    assert (np.abs(squares.mean(2) - found.expected**2) < 5 * error + found.expected**2 / found.widths).all()
+    # What the biases add, 0.2 and 0.4, is not in products with weights: RMSNorm gives the second layer 1.5/2.
+    np.testing.assert_allclose(found.expected[0], np.sqrt(1.3 * np.mean(X.astype(float) ** 2)), rtol=1e-6)
+    np.testing.assert_allclose(found.expected[1], np.sqrt(0.75), rtol=1e-4)
+    np.testing.assert_allclose(found.expected[2] * np.sqrt(found.widths), found.expected[2, 0] * 8, rtol=1e-6)
+    found.save(tmp_path / "check.json")
+    assert load(tmp_path / "check.json") == found
+    assert "width 256" in tables(found)[1].text()
+    left = plot.draw(found).axes[0]
+    dotted = [line for line in left.lines if line.get_linestyle() == ":"]
+    np.testing.assert_allclose([line.get_ydata() for line in dotted], found.expected)
+    with promoting(), one_sentence("network has 2 dense blocks", "3 layers"):
+        more |= {"network": lambda n: Network(8, [Dense(n), "tanh", Dense(3)]), "draws": 2}
+        coordinate_check(init, apply, optax.sgd(0.001), (4, 8, 16), **more)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Partial Jacobian norms against Jacobians written out, and against theory."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,6 +52,22 @@ def test_a_residual_network_is_critical_over_a_power_of_its_depth():
     net = Network(6, [Dense(200), *[block] * 10, Dense(2)])
     found = criticality(net.apply, net.init(jax.random.key(0)), X)
     assert found.verdict == "critical" and len(found.names) == 12
+
+
+def test_a_model_whose_leaves_hold_functions_is_taken_as_it_is():
+    model = eqx.nn.MLP(6, 4, 5, 2, activation=jnp.tanh, key=jax.random.key(2))
+    with jax.numpy_rank_promotion("allow"):
+        found = criticality(lambda model, x: jax.vmap(model)(x), model, X, probes=4000)
+    assert found.widths == (5, 5, 4) and [name.split(".")[-1] for name in found.names] == ["weight"] * 3
+    W = [np.asarray(layer.weight) for layer in model.layers]
+    b = [np.asarray(layer.bias)[:, None] for layer in model.layers]
+    z = [W[0] @ X.T + b[0]]
+    z.append(W[1] @ np.tanh(z[0]) + b[1])
+    slopes = [1 - np.tanh(one) ** 2 for one in z]
+    last = W[2][None] * slopes[1].T[:, None, :]
+    first = last @ W[1][None] * slopes[0].T[:, None, :]
+    wanted = np.array([np.mean(np.sum(J**2, (1, 2))) / 4 for J in (first, last)])
+    assert (np.abs(found.norms[:2] - wanted) < 5 * found.errors[:2]).all() and (found.errors < 0.03 * found.norms).all()
 
 
 def test_bad_arguments_get_a_sentence():

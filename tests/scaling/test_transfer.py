@@ -78,6 +78,43 @@ def test_yaidas_family_ends_at_the_ntk_and_at_mup(s, kind):
     c = ends.multiplier / family.multiplier
     np.testing.assert_allclose(ends.variance * c**2, family.variance)
     np.testing.assert_allclose(ends.rate * c**2, family.rate)
+    np.testing.assert_allclose(ends.rate * ends.decay, family.rate * family.decay)
+
+
+@pytest.mark.parametrize(("s", "kind"), [(0.0, "ntk"), (1.0, "mup")])
+def test_yaidas_family_of_adam_ends_at_the_ntk_and_at_mup(s, kind):
+    # The same networks and steps: multiplier times c, variance divided by c², rate by c, ε times c.
+    ends, family = (transfer(k, width=(32, 32 * N), s=e) for k, e in ((kind, None), ("yaida", s)))
+    c = ends.multiplier / family.multiplier
+    np.testing.assert_allclose(ends.variance * c**2, family.variance)
+    np.testing.assert_allclose(ends.rate * c, family.rate)
+    np.testing.assert_allclose(ends.epsilon / c, family.epsilon)
+    np.testing.assert_allclose(ends.rate * ends.decay, family.rate * family.decay)
+
+
+@pytest.mark.parametrize("s", [0.0, 0.3, 1.0])
+def test_yaidas_family_of_adam_has_the_rates_of_a_public_program(s):
+    # A public transformer "following Sho's paper": the rates of AdamW are n^(s/2 - 1/2) for embeddings and the last
+    # layer, which is multiplied by n^(-(1 + s)/2), and 1/n of that for hidden weights.
+    c = N ** (-(1 + s) / 2)
+    for group, rate in (
+        ("input weights", N ** (s / 2 - 0.5)),
+        ("hidden weights", N ** (s / 2 - 0.5) / N),
+        ("output weights", N ** (s / 2 - 0.5) * c),
+    ):
+        assert at("yaida", "adamw", group, "rate", s=s) == pytest.approx(rate), group
+    assert at("yaida", "adamw", "output weights", "variance", s=s) == pytest.approx(c**2)
+    assert "public program" in transfer("yaida", s=s).source and "public" not in transfer("mup").source
+
+
+@pytest.mark.parametrize(("new", "old"), [("adam", "adamw"), ("momentum", "sgd")])
+def test_adam_and_momentum_are_named_too(new, old):
+    one, two = (transfer("mup", optimizer=name) for name in (new, old))
+    for what in ("multiplier", "variance", "rate", "epsilon"):
+        np.testing.assert_array_equal(getattr(one, what), getattr(two, what))
+    np.testing.assert_array_equal(one.decay, np.ones(8) if new == "adam" else two.decay)
+    assert ("ε" in tables(one)[0].columns) == (new == "adam")
+    assert "weight decay" not in tables(one)[0].columns and "weight decay" in tables(transfer("mup"))[0].columns
 
 
 @pytest.mark.parametrize("s", [0.0, 0.5, 1.0])
@@ -99,10 +136,10 @@ def test_features_are_learned_at_the_order_that_yaida_states(s):
     assert math.log(large / small) / math.log(64) == pytest.approx(-(1 - s), abs=0.03)
 
 
-def changed(kind, group, n):
-    """By how much the output of a linear network of three layers changes by one step of signs of one group."""
+def changed(kind, group, n, s=None, *, layer=False):
+    """By how much a linear network of three layers changes by one step of signs of one group: output or last layer."""
     rng = np.random.default_rng(n)
-    found = transfer(kind, width=(1, n))
+    found = transfer(kind, width=(1, n), s=s)
     of = {name: (found.multiplier[i], found.variance[i], found.rate[i]) for i, name in enumerate(found.groups)}
     (m1, v1, r1), (m2, v2, r2), (m3, v3, r3) = (of[f"{name} weights"] for name in ("input", "hidden", "output"))
     x = np.array([1.0, -0.5, 0.7, 0.2])
@@ -112,7 +149,8 @@ def changed(kind, group, n):
     if group == "input weights":
         return first @ (m1 * r1 * np.sign(np.outer(first, x)) @ x)
     if group == "hidden weights":
-        return back @ (m2 * r2 * np.sign(np.outer(back, h1)) @ h1)
+        moved = m2 * r2 * np.sign(np.outer(back, h1)) @ h1
+        return np.sqrt(np.mean(moved**2)) if layer else back @ moved
     return m3 * r3 * np.sign(h2) @ h2
 
 
@@ -125,6 +163,20 @@ def test_a_step_of_adam_changes_outputs_alike_at_all_widths(kind, power, group):
         assert slope > 0.4  # one rate at all widths: every layer's steps grow
     else:
         assert slope == pytest.approx(power, abs=0.1)
+
+
+@pytest.mark.parametrize("s", [0.0, 0.5, 1.0])
+def test_a_step_of_adam_in_yaidas_family_moves_outputs_alike_and_features_as_s_says(s):
+    widths = np.array([64, 256, 1024])
+
+    def power(group, **more):
+        sizes = [math.log(abs(changed("yaida", group, n, s, **more))) for n in widths]
+        return np.polyfit(np.log(widths), sizes, 1)[0]
+
+    for group in ("input weights", "hidden weights", "output weights"):
+        assert power(group) == pytest.approx(0, abs=0.1), group
+    # Squares of what features change by are of order 1/width^(1-s).
+    assert power("hidden weights", layer=True) == pytest.approx(-(1 - s) / 2, abs=0.1)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
@@ -164,7 +216,7 @@ def test_bad_input_gets_one_clear_sentence():
         ("mup", {"width": (1, 2, 3)}, ("width is", "from and to")),
         ("mup", {"depth": (2, 4)}, ("says nothing of depth",)),
         ("mup", {"s": 0.5}, ("goes with kind 'yaida'",)),
-        ("yaida", {"s": 0.5}, ("gradient descent", "'sgd'")),
+        ("yaida", {}, ("s is None",)),
         ("yaida", {"optimizer": "sgd", "s": 2.0}, ("s is 2", "at most 1")),
     ):
         with one_sentence(*words):

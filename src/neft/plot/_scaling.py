@@ -17,13 +17,15 @@ def coordinates(found: CoordinateCheck) -> Figure:
     )
     left, right = figure.subplots(1, 2)
     for axes, values, title in (
-        (left, found.sizes[..., 0], "Size"),
+        (left, found.sizes[..., 0], "Size" if found.expected is None else "Size; dotted at infinite width"),
         (right, found.own[..., 1], "Own change, one step"),
     ):
         for i, name in enumerate(found.names):
             log = np.log(np.maximum(values[i], 1e-300))
             mean, error = np.exp(log.mean(1)), log.std(1, ddof=1) / np.sqrt(log.shape[1])
             axes.errorbar(found.widths, mean, mean * error, label=name, marker="o", markersize=4, **look(i, i))
+            if found.expected is not None and axes is left:
+                axes.plot(found.widths, found.expected[i], color=look(i, i)["color"], linewidth=0.9, linestyle=":")
         axes.set(title=title, xlabel="width", ylabel="root mean square", xscale="log", yscale="log")
         axes.set_xticks(found.widths, [str(n) for n in found.widths])
         axes.minorticks_off()

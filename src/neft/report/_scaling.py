@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from ..scaling.results import CoordinateCheck, PartialJacobians, Transfer
 from ._tables import Table, tables
 
@@ -25,7 +27,17 @@ def _coordinates(found: CoordinateCheck) -> tuple[Table, ...]:
     )
     columns = ("layer", "size", "μP", "whole change", "own change", "μP", "verdict")
     title = f"Powers of the width, {found.widths[0]} to {found.widths[-1]}, {found.sizes.shape[2]} draws each"
-    return (Table(title=title, columns=columns, rows=rows, notes=(found.summary,)),)
+    made = Table(title=title, columns=columns, rows=rows, notes=(found.summary,))
+    if found.expected is None:
+        return (made,)
+    # The means of squares, which theory knows, are not those of the roots.
+    sizes = np.sqrt((found.sizes[..., 0] ** 2).mean(2))
+    rows = tuple(
+        (name, *(f"{one:.4g} ({two:.4g})" for one, two in zip(sizes[i], found.expected[i])))
+        for i, name in enumerate(found.names)
+    )
+    widths = tuple(f"width {n}" for n in found.widths)
+    return made, Table(title="Sizes before training (at infinite width)", columns=("layer", *widths), rows=rows)
 
 
 @tables.register(PartialJacobians)
@@ -46,8 +58,9 @@ def _transfer(found: Transfer) -> tuple[Table, ...]:
     columns = ("group", "multiplier", "variance", "rate", "weight decay", "ε")
     parts = (found.multiplier, found.variance, found.rate, found.decay, found.epsilon)
     rows = tuple((group, *(f"× {values[i]:.4g}" for values in parts)) for i, group in enumerate(found.groups))
-    if found.optimizer == "sgd":
-        columns, rows = columns[:4], tuple(row[:4] for row in rows)
+    unused = {"adam": ("weight decay",), "adamw": ()}.get(found.optimizer, ("weight decay", "ε"))
+    shown = [i for i, column in enumerate(columns) if column not in unused]
+    columns, rows = tuple(columns[i] for i in shown), tuple(tuple(row[i] for i in shown) for row in rows)
     name = found.kind if found.s is None else f"{found.kind}, s = {found.s:g}"
     sizes = [f"{what} {one} to {two}" for what, (one, two) in (("width", found.width), ("depth", found.depth))]
     title = f"{name}, {found.optimizer}: {', '.join(sizes)}"

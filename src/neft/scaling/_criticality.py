@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from .. import _check
-from .._products import Program, arrays_of
+from .._products import Program, arrays_of, split
 from .._public import public
 from .._result import Made, Result, result
 
@@ -62,7 +63,7 @@ def criticality(
 
     Args:
         apply: `apply(params, x)` gives the outputs, each row of x by itself.
-        params: the parameters.
+        params: the parameters; what is no array in them, such as an activation, stays as it is.
         x: inputs, the first axis counting them.
         probes: random vectors.
         key: of them, `jax.random.key(0)` by default.
@@ -80,7 +81,12 @@ def criticality(
     x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.zeros(()).dtype)
     if not x.ndim or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must be inputs, the first axis counting them.")
-    program = Program(apply, params, x)
+    params, rest = split(params)
+
+    def whole(arrays: Any, x: Any) -> Any:
+        return apply(eqx.combine(arrays, rest), x)
+
+    program = Program(whole, params, x)
     if program.named:
         raise ValueError("apply returns layers by name, but derivatives need its outputs alone.")
     names, shapes = program.layers(params, x)
@@ -88,7 +94,8 @@ def criticality(
         raise ValueError(
             f"apply multiplies its input by parameters {len(names)} times, but there must be three layers."
         )
-    norms = np.asarray(_norms(program, params, x, shapes, jax.random.split(key, probes)), np.float64)
+    rows = _rows(whole, params, x, shapes)
+    norms = np.asarray(_norms(program, params, x, shapes, rows, jax.random.split(key, probes)), np.float64)
     _check.finite("the partial Jacobian norms", norms)
     flat = norms.reshape(len(norms), -1)
     mean, error = flat.mean(1), flat.std(1, ddof=1) / math.sqrt(flat.shape[1])
@@ -100,7 +107,7 @@ def criticality(
     xi = math.inf if slope == 0 else 1 / abs(slope)
     return PartialJacobians(
         names=names,
-        widths=tuple(int(np.prod(shape[1:])) for shape in shapes),
+        widths=tuple(math.prod(shape) // shape[axis] for shape, axis in zip(shapes, rows)),
         norms=mean,
         errors=error,
         steps=mean[:-1] / np.maximum(mean[1:], 1e-300),
@@ -113,7 +120,20 @@ def criticality(
     )
 
 
-def _norms(program: Program, params: Any, x: Any, shapes: Sequence[tuple[int, ...]], keys: Any) -> Any:
+def _rows(apply: Callable[..., Any], params: Any, x: Any, shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    """The axis of each layer that counts the inputs: `jax.vmap` puts it where it likes."""
+    more = jnp.concatenate([x, x[:1]])
+    try:
+        longer = Program(apply, params, more).layers(params, more)[1]
+    except ValueError:  # the model takes this number of inputs only
+        return [0] * len(shapes)
+    found = [[i for i, sizes in enumerate(zip(*both)) if sizes[0] != sizes[1]] for both in zip(shapes, longer)]
+    return [axes[0] if axes else 0 for axes in found]
+
+
+def _norms(
+    program: Program, params: Any, x: Any, shapes: Sequence[tuple[int, ...]], rows: Sequence[int], keys: Any
+) -> Any:
     """J for each layer, probe and input."""
     zeros = [jnp.zeros(shape, x.dtype) for shape in shapes]
 
@@ -127,7 +147,8 @@ def _norms(program: Program, params: Any, x: Any, shapes: Sequence[tuple[int, ..
         def probe(key):
             (found,) = pull(jax.random.normal(key, value.shape, value.dtype))
             # Each input's own row: the model takes them one by one.
-            return jnp.stack([(one**2).reshape(len(x), -1).sum(1) for one in found])
+            squares = [jnp.moveaxis(one**2, axis, 0) for one, axis in zip(found, rows)]
+            return jnp.stack([one.reshape(len(x), -1).sum(1) for one in squares])
 
         count = value.size / len(x)
         return jnp.moveaxis(jax.lax.map(probe, keys), 0, 1) / count

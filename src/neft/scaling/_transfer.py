@@ -17,7 +17,7 @@ from .._result import Made, Result, result
 
 Kind = Literal["standard", "ntk", "mup", "depth-mup", "completep", "yaida"]
 KINDS = ("standard", "ntk", "mup", "depth-mup", "completep", "yaida")
-OPTIMIZERS = ("sgd", "adamw")
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 GROUPS = (
     "input weights",
     "input biases",
@@ -39,6 +39,10 @@ _SOURCES = {
     "completep": "Dey et al. 2025, table 1, α = 1, and the authors' program; for gradient descent by the same argument",
     "yaida": "Yaida 2022, gradient descent",
 }
+_YAIDA_ADAM = (
+    'Yaida 2022 for the family; the powers of Adam were compared with "ntk" and "mup" at its ends and, those of rates '
+    "of weights, with a public program, not with the table of the paper"
+)
 
 
 class _Powers(NamedTuple):
@@ -102,7 +106,7 @@ def transfer(
     Args:
         kind: "standard" (what frameworks do), "ntk", "mup", "depth-mup" (residual branches of one matrix),
             "completep" (pre-norm branches of two) or "yaida".
-        optimizer: "sgd" (with momentum or without) or "adamw" (or Adam, whose decay is then not used).
+        optimizer: "sgd" or "momentum", which are alike, "adamw", or "adam", which is the same without weight decay.
         width: from and to.
         depth: numbers of residual blocks, from and to. Only "depth-mup" and "completep" say what they change.
         s: of "yaida", from 0 (NTK) to 1 (μP); the part that learns features is then of order depth/width^(1-s).
@@ -113,10 +117,8 @@ def transfer(
     name = _check.one_of("kind", kind, KINDS)
     optimizer = _check.one_of("optimizer", optimizer, OPTIMIZERS)
     sizes, blocks = (_pair(*given) for given in (("width", width), ("depth", depth)))
-    adam = optimizer == "adamw"
+    adam = optimizer in ("adam", "adamw")
     if name == "yaida":
-        if adam:
-            raise ValueError("kind is 'yaida', whose powers are those of gradient descent, so optimizer must be 'sgd'.")
         s = _check.real("s", s, at_least=0.0)
         if s > 1:
             raise ValueError(f"s is {s:g}, but must be at most 1.")
@@ -127,6 +129,8 @@ def transfer(
     powers = _width_powers(name, adam, s or 0.0)
     wider, deeper = sizes[1] / sizes[0], blocks[1] / blocks[0]
     table = {one: np.array([wider ** getattr(powers[group], one) for group in GROUPS]) for one in QUANTITIES}
+    if optimizer == "adam":
+        table["decay"] = np.ones(len(GROUPS))
     alpha = _BRANCH.get(name, 0.0)
     inside = np.array([group.startswith("hidden") for group in GROUPS])
     if name in _BRANCH:
@@ -142,7 +146,7 @@ def transfer(
         groups=GROUPS,
         **table,
         branch=float(deeper**-alpha),
-        source=_SOURCES[name],
+        source=_YAIDA_ADAM if name == "yaida" and adam else _SOURCES[name],
         made=Made.by(
             "neft.scaling.transfer",
             specification={"kind": name, "optimizer": optimizer, "width": sizes, "depth": blocks, "s": s},
@@ -161,11 +165,7 @@ def _width_powers(kind: str, adam: bool, s: float) -> dict[str, _Powers]:
     if kind == "ntk":
         return _ntk(adam)
     if kind == "yaida":
-        return _grouped(
-            vectors=_Powers(rate=s),
-            hidden=_Powers(variance=-1.0, rate=s - 1),
-            output=_Powers(variance=-1 - s, rate=-1.0),
-        )
+        return _yaida(adam, s)
     if adam:
         return _grouped(
             vectors=_Powers(epsilon=-1.0),
@@ -189,6 +189,24 @@ def _ntk(adam: bool) -> dict[str, _Powers]:
         vectors=_Powers(rate=-0.5, **half),
         hidden=_Powers(multiplier=-0.5, rate=-1.0, decay=1.0, epsilon=-1.0),
         output=_Powers(multiplier=-0.5, rate=-0.5, **half),
+    )
+
+
+def _yaida(adam: bool, s: float) -> dict[str, _Powers]:
+    # Rate times weight decay stays, as it does at both ends.
+    if not adam:
+        return _grouped(
+            vectors=_Powers(rate=s, decay=-s),
+            hidden=_Powers(variance=-1.0, rate=s - 1, decay=1 - s),
+            output=_Powers(variance=-1 - s, rate=-1.0, decay=1.0),
+        )
+    # Steps of Adam do not see how small gradients are, and those are as small as the last weights: of their size is ε,
+    # and against it the rates before them make up, so that outputs change alike at every s.
+    small = (1 + s) / 2
+    return _grouped(
+        vectors=_Powers(rate=small - 1, decay=1 - small, epsilon=-small),
+        hidden=_Powers(variance=-1.0, rate=small - 2, decay=2 - small, epsilon=-small),
+        output=_Powers(variance=-1 - s, rate=-1.0, decay=1.0),
     )
 
 
