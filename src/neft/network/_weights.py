@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from ._block import Block
 from ._dense import Dense, Layer
@@ -34,6 +35,17 @@ def weights_of(net: Network) -> list[Weights]:
         raise ValueError("net holds blocks of one's own, whose dense blocks cannot be told from their parameters.")
     each = zip(shapes, dense)
     return [Weights(n, m, *(float(variance) for variance in of.variances(n))) for (m, n), of in each]
+
+
+def without_biases(net: Network) -> bool:
+    """Whether no dense block has biases that are drawn or trained, as one that has none.
+
+    >>> from neft import MLP
+    >>> without_biases(MLP((3, 8, 1), "relu")), without_biases(MLP((3, 8, 1), "relu", lambda_b=0.0))
+    (False, True)
+    """
+    dense = [part for part in _parts(net.blocks)[0] if isinstance(part, Dense)]
+    return all(np.all(np.asarray([part.C_b, part.lambda_b]) == 0) for part in dense)
 
 
 def weights_alone(net: Network, chosen: Container[int]) -> Network:

@@ -23,3 +23,4 @@ from ._variances import Variances as Variances
 from ._weights import Weights as Weights
 from ._weights import weights_alone as weights_alone
 from ._weights import weights_of as weights_of
+from ._weights import without_biases as without_biases

@@ -17,7 +17,7 @@ from .._public import public
 from .._result import Made, Result, result
 from ..gaussian import Powers, moment
 from ..network import MLP, Dense, Network
-from ..network.engine import closing_norms, weights_of
+from ..network.engine import closing_norms, weights_of, without_biases
 from ._apart import ENOUGH, headway
 from ._apply import applied
 from ._block_advice import BlockAdvice, advise_block
@@ -336,8 +336,7 @@ def _refuse_another(net: Network, act: Activation, chosen: Start) -> None:
             f"activation is a network with {act.name} and {others[0]}, but advice on perceptrons is for one activation "
             "in all layers."
         )
-    dense = [block for block in net.blocks if isinstance(block, Dense)]
-    if chosen.C_b > 0 and all(np.all(np.asarray([block.C_b, block.lambda_b]) == 0) for block in dense):
+    if chosen.C_b > 0 and without_biases(net):
         C_W = 1 / float(moment(act, Powers(s=2), 1.0))
         raise ValueError(
             f"activation is a network without biases, but {act.name} is advised with some, C_b = {chosen.C_b:.4g} and "
