@@ -360,7 +360,7 @@ def _verdicts(powers: Mapping[str, Fit], gain: Fit, ends: Sequence[bool]) -> tup
 
 
 def _grows(power: float, error: float, sign: int = 1) -> bool:
-    return sign * power >= TOLERANCE and sign * power > 2 * error
+    return bool(sign * power >= TOLERANCE and sign * power > 2 * error)
 
 
 def _summary(names: Sequence[str], verdicts: Sequence[Verdict], powers: Mapping[str, np.ndarray]) -> str:
