@@ -182,7 +182,7 @@ class Advice(Tried, Result):
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        square = _square(fields["q"], fields["K"], fields["C_b"], fields["C_W"])
+        square = _square(fields["q"], np.asarray(fields["K"], float), fields["C_b"], fields["C_W"])
         return {"C_W_last": fields["C_W"], "headway": math.nan, "signal": square} | fields
 
 
