@@ -42,10 +42,19 @@ def test_a_model_is_read_and_advised(neft, program):
 
 @pytest.mark.slow
 def test_a_function_without_a_name_is_one_activation_however_often_it_stands(neft, program):
-    # GELU as JAX has it by default is the form with tanh, which has no name here.
-    program.write_text(PROGRAM.replace("jax.numpy.tanh", "jax.nn.gelu"))
+    own = "(lambda z: jax.numpy.where(z > 0, z, 0.2 * jax.numpy.tanh(z)))"
+    program.write_text(PROGRAM.replace("jax.numpy.tanh", own))
     text = neft("advise", "--model", f"{program}:make").stdout
     assert "function of" in text and "C_W" in text.split("Weights that are not Gaussian")[1]
+
+
+@pytest.mark.slow
+def test_the_gelu_of_jax_is_an_expression(neft, program):
+    # By default it is the form with tanh.
+    program.write_text(PROGRAM.replace("jax.numpy.tanh", "jax.nn.gelu"))
+    text = neft("advise", "--model", f"{program}:make").stdout
+    advice = text.split("Weights that are not Gaussian")[1]
+    assert "function of" not in text and "Advice for z*sigmoid(" in advice and "1.98" in advice
 
 
 @pytest.mark.slow
