@@ -93,18 +93,24 @@ def test_yaidas_family_of_adam_ends_at_the_ntk_and_at_mup(s, kind):
 
 
 @pytest.mark.parametrize("s", [0.0, 0.3, 1.0])
-def test_yaidas_family_of_adam_has_the_rates_of_a_public_program(s):
-    # A public transformer "following Sho's paper": the rates of AdamW are n^(s/2 - 1/2) for embeddings and the last
-    # layer, which is multiplied by n^(-(1 + s)/2), and 1/n of that for hidden weights.
-    c = N ** (-(1 + s) / 2)
-    for group, rate in (
-        ("input weights", N ** (s / 2 - 0.5)),
-        ("hidden weights", N ** (s / 2 - 0.5) / N),
-        ("output weights", N ** (s / 2 - 0.5) * c),
+def test_yaidas_family_is_the_one_that_dinan_yaida_and_zhang_state(s):
+    # Dinan, Yaida, Zhang 2023, eqs. 1.99-1.107 (SGD) and 1.108-1.116 (AdamW) at s = 0; by footnote 26 all but those of
+    # the head are multiplied by n^s and n^(s/2). Variances are eqs. 1.25-1.33, the head's 1.34.
+    for group, variance, sgd, adam in (
+        ("input weights", 0, s, (s - 1) / 2),
+        ("input biases", 0, s, (s - 1) / 2),
+        ("hidden weights", -1, s - 1, (s - 3) / 2),
+        ("hidden biases", 0, s, (s - 1) / 2),
+        ("output weights", -1 - s, -1, -1),
+        ("output biases", 0, 0, 0),
     ):
-        assert at("yaida", "adamw", group, "rate", s=s) == pytest.approx(rate), group
-    assert at("yaida", "adamw", "output weights", "variance", s=s) == pytest.approx(c**2)
-    assert "public program" in transfer("yaida", s=s).source and "public" not in transfer("mup").source
+        for optimizer, rate in (("sgd", sgd), ("adamw", adam)):
+            assert at("yaida", optimizer, group, "multiplier", s=s) == 1
+            assert at("yaida", optimizer, group, "variance", s=s) == pytest.approx(N**variance), group
+            assert at("yaida", optimizer, group, "rate", s=s) == pytest.approx(N**rate), (group, optimizer)
+            # Footnote 22: rate times weight decay stays.
+            assert at("yaida", optimizer, group, "decay", s=s) == pytest.approx(N**-rate), (group, optimizer)
+    assert "Dinan, Yaida, Zhang 2023" in transfer("yaida", s=s).source
 
 
 @pytest.mark.parametrize(("new", "old"), [("adam", "adamw"), ("momentum", "sgd")])

@@ -37,12 +37,9 @@ _SOURCES = {
     "table 1",
     "depth-mup": "Yang et al. 2023, for branches of one matrix; decay and ε as in Dey et al. 2025, table 1, α = 1/2",
     "completep": "Dey et al. 2025, table 1, α = 1, and the authors' program; for gradient descent by the same argument",
-    "yaida": "Yaida 2022, gradient descent",
+    "yaida": "Yaida 2022, as Dinan, Yaida, Zhang 2023 state its variances and rates (eqs. 1.25-1.34, 1.99-1.116 and "
+    "footnote 26); ε by the same argument",
 }
-_YAIDA_ADAM = (
-    'Yaida 2022 for the family; the powers of Adam were compared with "ntk" and "mup" at its ends and, those of rates '
-    "of weights, with a public program, not with the table of the paper"
-)
 
 
 class _Powers(NamedTuple):
@@ -146,7 +143,7 @@ def transfer(
         groups=GROUPS,
         **table,
         branch=float(deeper**-alpha),
-        source=_YAIDA_ADAM if name == "yaida" and adam else _SOURCES[name],
+        source=_SOURCES[name],
         made=Made.by(
             "neft.scaling.transfer",
             specification={"kind": name, "optimizer": optimizer, "width": sizes, "depth": blocks, "s": s},
@@ -193,7 +190,7 @@ def _ntk(adam: bool) -> dict[str, _Powers]:
 
 
 def _yaida(adam: bool, s: float) -> dict[str, _Powers]:
-    # Rate times weight decay stays, as it does at both ends.
+    # Rate times weight decay stays (Dinan, Yaida, Zhang 2023, footnote 22).
     if not adam:
         return _grouped(
             vectors=_Powers(rate=s, decay=-s),
