@@ -13,6 +13,7 @@ from helpers import one_sentence
 from neft import Dense, Network, Residual, RMSNorm, load, plot
 from neft.report import tables
 from neft.scaling import coordinate_check
+from neft.scaling._verdicts import powers
 
 X = np.random.default_rng(0).normal(size=(16, 8)).astype(np.float32)
 Y = np.sin(X.sum(1, keepdims=True))
@@ -133,6 +134,88 @@ def test_wrong_initializations_are_called_wrong_though_their_rates_are_right(hid
     assert found.right == (set(verdicts) == {"right"})
     assert ("initial" in found.summary) == (not found.right)
     np.testing.assert_array_equal(found.theory_size, [0, 0, 0, -0.5])
+
+
+def deep(hidden, out):
+    """A perceptron of relu with the rates of μP, whose outputs start with the variance `out`/width."""
+
+    def init(key, n):
+        sizes = [(8, n), *[(n, n)] * (hidden - 1), (n, 1)]
+        variances = [1 / 8, *[2 / n] * (hidden - 1), out / n**2]
+        keys = jax.random.split(key, len(sizes))
+        return [v**0.5 * jax.random.normal(k, size) for k, size, v in zip(keys, sizes, variances)]
+
+    def apply(params, x):
+        z = x @ params[0]
+        for W in params[1:]:
+            z = jax.nn.relu(z) @ W
+        return z
+
+    def optimizer(n, wrong=None):
+        rates = [0.05 * n, *[0.05] * (hidden - 1), 0.05 / n]
+        if wrong is not None:
+            rates[wrong] *= n**0.5
+        labels = [str(i) for i in range(hidden + 1)]
+        return optax.multi_transform({name: optax.sgd(rate) for name, rate in zip(labels, rates)}, labels)
+
+    return init, apply, optimizer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("out", [1, 64])
+@pytest.mark.parametrize("wrong", [None, 3, 8])
+def test_a_deep_right_model_is_called_right_and_a_wrong_layer_in_it_wrong(wrong, out):
+    # Depth/width is 1/2 at the smallest width, where updates fluctuate by a factor e. Outputs that start with a size of
+    # 2 there, and smaller at larger widths, give updates a power of -0.3 through the loss alone.
+    init, apply, optimizer = deep(8, out)
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1}
+        found = coordinate_check(init, apply, lambda n: optimizer(n, wrong), (16, 64, 256), **more)
+    wanted = ["right"] * 9
+    if wrong is not None:
+        wanted[wrong] = "updates grow"
+    assert list(found.verdicts) == wanted, (found.power_own, found.error_own)
+    assert found.error_own.max() < 0.1
+
+
+def test_powers_are_free_of_what_fluctuations_of_the_entering_do_to_them():
+    rng = np.random.default_rng(0)
+    widths, draws = np.array([16, 64, 256]), 16
+    # Log-normal, with mean squares that do not change with width, as those of relu networks at depth/width = 10/n.
+    variance = 10 / widths[None, :, None]
+    entering = np.exp(variance**0.5 * rng.normal(size=(300, 3, draws)) - variance)
+    other = np.exp(0.2 * rng.normal(size=(300, 3, draws)))
+    values = widths[None, :, None] ** 0.1 * entering**2 * other
+    plain, free = powers(widths, values), powers(widths, values, entering)
+    assert plain[0].mean() > 0.4 and plain[1].mean() > 0.1
+    np.testing.assert_allclose(free[0].mean(), 0.1, atol=0.02)
+    assert free[1].mean() < 0.04
+    # The errors are those of the scatter.
+    np.testing.assert_allclose(free[0].std(), free[1].mean(), rtol=0.25)
+
+
+def test_what_enters_with_a_power_of_its_own_is_not_taken_out():
+    rng = np.random.default_rng(1)
+    widths = np.array([16, 64, 256])
+    entering = widths[None, :, None] ** -0.5 * np.exp(0.1 * rng.normal(size=(1, 3, 50)))
+    np.testing.assert_allclose(powers(widths, entering**2, entering)[0], -1, atol=0.1)
+
+
+@pytest.mark.slow
+def test_own_powers_are_those_of_a_step_down_the_mean_slope_of_the_widest_models():
+    widths, keys = (8, 16, 32), jax.random.split(jax.random.key(5), 3)
+    with promoting():
+        found = checked(apply_mlp, optax.sgd(0.1), widths, steps=1, draws=3, key=jax.random.key(5))
+        drawn = {n: [mlp(key, n) for key in keys] for n in widths}
+        slope = sum(2 * (apply_mlp(params, X) - Y) / Y.size for params in drawn[32]) / 3
+        logs = []
+        for n in widths:
+            steps = [jax.grad(lambda p: jnp.sum(slope * apply_mlp(p, X)))(params)["first"] for params in drawn[n]]
+            logs.append([np.log(0.1 * np.sqrt(np.mean(np.square(X @ step)))) for step in steps])
+    # What enters the first layer does not fluctuate; a width counts √width times.
+    slopes = [np.polyfit(np.log(widths), log, 1, w=np.array(widths) ** 0.25)[0] for log in np.array(logs).T]
+    np.testing.assert_allclose(found.power_own[0], np.mean(slopes), atol=1e-5)
+    np.testing.assert_allclose(found.error_own[0], np.std(slopes, ddof=1) / 3**0.5, rtol=1e-4)
 
 
 @pytest.mark.slow
