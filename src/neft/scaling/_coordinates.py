@@ -110,8 +110,8 @@ def coordinate_check(
     >>> def init(key, width):
     ...     one, two = jax.random.split(key)
     ...     return {"W": jax.random.normal(one, (4, width)) / 2, "V": jax.random.normal(two, (width, 1)) / width}
-    >>> apply = lambda params, x: jnp.tanh(x @ params["W"]) @ params["V"]
-    >>> square = lambda z, y: jnp.mean((z - y) ** 2)
+    >>> apply = lambda params, x: jax.numpy.tanh(x @ params["W"]) @ params["V"]
+    >>> square = lambda z, y: jax.numpy.mean((z - y) ** 2)
     >>> groups = lambda width: {"W": optax.sgd(0.1 * width), "V": optax.sgd(0.1 / width)}
     >>> optimizer = lambda width: optax.multi_transform(groups(width), {"W": "W", "V": "V"})
     >>> data = {"x": np.eye(4), "y": np.ones((4, 1)), "loss": square}
