@@ -34,11 +34,11 @@ def weights_of(net: Network) -> list[Weights]:
     dense = [part for part in _parts(net.blocks)[0] if isinstance(part, Dense)]
     if len(shapes) != len(dense):
         raise ValueError("net holds blocks of one's own, whose dense blocks cannot be told from their parameters.")
-    each = zip(shapes, dense)
-    return [
-        Weights(n, m, *(float(variance) for variance in of.variances(n)), not _without_biases(of))
-        for (m, n), of in each
-    ]
+    found = []
+    for (m, n), of in zip(shapes, dense):
+        W, b = (float(variance) for variance in of.variances(n))
+        found.append(Weights(n, m, W, b, not _without_biases(of)))
+    return found
 
 
 def without_biases(net: Network) -> bool:

@@ -11,7 +11,7 @@ from ._style import INK, look, styled
 
 @styled
 def advice(found: Advice) -> Figure:
-    """Left the variance of a preactivation by layer; right the spread over networks against depth, the advised marked."""
+    """Left the variance of a preactivation by layer; right the spread over networks against depth."""
     figure = Figure(figsize=(9.2, 3.2), layout="constrained")
     figure.suptitle(
         f"{found.activation}, depth {found.depth}, width {found.width}:  "

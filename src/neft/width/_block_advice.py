@@ -220,7 +220,9 @@ def advise_block(
     name, which = in_words(inside), Variances(inside, dense).which
     verdict = _verdict(numbers["strength"], difference)
     size, shares = numbers["strength"], _shares(net, x, count)
-    rates = [float(block_settings(name, **shares).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])]
+    rates = [
+        float(block_settings(name, *shares.values()).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
+    ]
     found = BlockAdvice(
         activation=name,
         dense=which,
