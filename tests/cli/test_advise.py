@@ -46,6 +46,7 @@ def test_advise_says_what_an_optimizer_is_given(neft):
     text = neft("advise", "tanh", "--depth", "3", "--width", "16", "--optimizer", "adamw").stdout
     rate = advise("tanh", 3, 16).settings("adamw").rate_W[1]
     rows = [line.split() for line in text.splitlines()]
+    assert text.startswith(advise("tanh", 3, 16).summary) and "a mean over the batch" in text
     assert "Settings of adamw" in text and ["weights", f"{rate:.4g}", "0.01", "1e-08"] in rows
     assert ["biases", f"{rate:.4g}", "0", "1e-08"] in rows
 

@@ -169,8 +169,14 @@ def advise(
     if parameterization is not None:
         sizes: dict[str, Any] = {"width": to_width, "depth": to_depth, "s": s}
         emit(scaling.parameterize(found, parameterization, optimizer=optimizer or "sgd", **sizes), output)
+    elif code is None and optimizer is not None:
+        chosen = found.settings(optimizer)
+        if not (output.quiet or output.json):
+            # Rates are for weights that are drawn like this.
+            print(found.summary + "\n")
+        emit(chosen, output)
     elif code is None:
-        emit(found if optimizer is None else found.settings(optimizer), output)
+        emit(found, output)
     else:
         emit(found, dataclasses.replace(output, quiet=True))
         if not output.quiet:

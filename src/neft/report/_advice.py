@@ -80,7 +80,7 @@ def _settings(found: Settings) -> tuple[Table, ...]:
     more = [f"momentum {found.momentum:g}"] * (found.momentum > 0)
     more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}"]
     title = ", ".join([f"Settings of {found.optimizer}", *more])
-    notes = (f"Rates: {found.why}.", _WARM_UP)
+    notes = (f"Rates: {found.why}. The loss is a mean over the batch.", _WARM_UP)
     return (Table(title=title, columns=("group", *shown), rows=tuple(rows), notes=notes),)
 
 

@@ -181,9 +181,11 @@ def block_settings(
 _DESCENT, _OFFSET, _ADAM = 2.5, 3, 1.2
 _BLOCKS_DESCENT, _BLOCKS_ADAM = 150.0, 0.9
 _WHY = {
-    "sgd": f"{_DESCENT:g}/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters",
-    "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters",
-    "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, so that a step changes preactivations by about {_ADAM:g}",
+    "sgd": f"{_DESCENT:g}/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters, ⟨σ²⟩ that of the first hidden layer",
+    "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters, ⟨σ²⟩ that of the first "
+    "hidden layer",
+    "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, s what goes into a layer, so that a step changes "
+    f"preactivations by about {_ADAM:g}",
     "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1",
     "blocks momentum": f"{_BLOCKS_DESCENT:g} (1 - momentum)/Θ for all parameters, Θ the NTK of an output with all "
     "weights at a rate of 1",
