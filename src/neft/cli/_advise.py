@@ -170,11 +170,11 @@ def advise(
         sizes: dict[str, Any] = {"width": to_width, "depth": to_depth, "s": s}
         emit(scaling.parameterize(found, parameterization, optimizer=optimizer or "sgd", **sizes), output)
     elif code is None and optimizer is not None:
-        chosen = found.settings(optimizer)
+        given = found.settings(optimizer)
         if not (output.quiet or output.json):
             # Rates are for weights that are drawn like this.
             print(found.summary + "\n")
-        emit(chosen, output)
+        emit(given, output)
     elif code is None:
         emit(found, output)
     else:
