@@ -104,8 +104,8 @@ def test_phases_of_a_block(neft, tmp_path):
         ("phase tanh --residual --dense 1 --points 2", "dense is 1, but must be at most 0"),
         ("advise tanh --residual --depth 2", "depth is 2, but must be at least 3"),
         (
-            "advise tanh --residual --C-b 0 --C-W 1 --parameterization mup",
-            "--parameterization is for multilayer perceptrons",
+            "advise tanh --residual --C-b 0 --C-W 1 --depth 4 --width 8 --parameterization mup --to-depth 9",
+            "kind 'mup' says nothing of depth",
         ),
     ],
 )

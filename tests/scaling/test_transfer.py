@@ -61,16 +61,6 @@ def test_optimizers_are_those_of_the_package_mup():
     assert at("mup", "sgd", "output weights", "multiplier") == 1 / N
 
 
-def test_the_powers_of_mup_are_those_of_parameterize():
-    small = neft.width.parameterize(MLP((3, 32, 32, 2), "tanh", C_b=0.1), "mup")
-    large = small.at((3, 32 * N, 32 * N, 2))
-    for l, place in enumerate(("input", "hidden", "output")):
-        for what in ("multiplier", "variance", "rate"):
-            for part, kind in (("W", "weights"), ("b", "biases")):
-                ratio = getattr(large, f"{what}_{part}")[l] / getattr(small, f"{what}_{part}")[l]
-                assert at("mup", "sgd", f"{place} {kind}", what) == pytest.approx(ratio), (place, what, part)
-
-
 @pytest.mark.parametrize(("s", "kind"), [(0.0, "ntk"), (1.0, "mup")])
 def test_yaidas_family_ends_at_the_ntk_and_at_mup(s, kind):
     # The same networks and steps: multiplier times c, variance and rate divided by c².

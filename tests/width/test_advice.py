@@ -93,10 +93,24 @@ def test_equal_shares_are_equal_in_an_ensemble():
     assert np.ptp(uneven.mean(0)) > 10 * uneven.std(0).max() / 8
 
 
+def at_equal_shares(found):
+    """The advised network at the rates for which the spread of the NTK is said."""
+    return found.network().replace(lambda_b=tuple(found.share_b.tolist()), lambda_W=tuple(found.share_W.tolist()))
+
+
+def test_the_advised_network_has_the_rates_of_gradient_descent():
+    found = advise("gelu", depth=4, width=40, inputs=6, outputs=3)
+    rates = found.network().rates()
+    np.testing.assert_allclose([rate.W for rate in rates], found.settings("sgd").rate_W)
+    np.testing.assert_allclose([rate.b for rate in rates], found.settings("sgd").rate_b)
+    bare = advise(MLP((6, 40, 40, 3), "relu", lambda_b=0.0), 3, 40, inputs=6, outputs=3).network()
+    assert set(bare.lambda_b) == {0} and min(bare.lambda_W) > 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_advised_network_has_the_numbers_of_its_statistics(name):
     found = advise(name, depth=4, width=40, inputs=6, outputs=3, q=1.7)
-    net = found.network()
+    net = at_equal_shares(found)
     assert net.widths == (6, 40, 40, 40, 3)
     stats = statistics(net, math.sqrt(1.7) * np.ones(6))
     np.testing.assert_allclose(found.K, stats.K, rtol=1e-11)
@@ -108,18 +122,18 @@ def test_the_advised_network_has_the_numbers_of_its_statistics(name):
     assert found.strength == pytest.approx(max(found.spread_output**2, found.spread_ntk**2, *shifts), rel=1e-10)
 
 
-def test_the_rates_are_those_of_equal_shares():
+def test_the_spread_of_the_ntk_is_said_for_equal_shares():
     found = advise("tanh", depth=6, width=32, q=0.6)
     net = equal_shares(found.network(), math.sqrt(0.6) * np.ones(32))
-    np.testing.assert_allclose(found.lambda_b, net.lambda_b, rtol=1e-11)
-    np.testing.assert_allclose(found.lambda_W, net.lambda_W, rtol=1e-11)
+    np.testing.assert_allclose(found.share_b, net.lambda_b, rtol=1e-11)
+    np.testing.assert_allclose(found.share_W, net.lambda_W, rtol=1e-11)
 
 
 def test_the_spreads_are_those_of_an_ensemble():
     # Drawn by hand: G is the variance of the output given the hidden layers, H its NTK by the chain rule.
     n, draws = 80, 400
     found = advise("tanh", depth=3, width=n, inputs=3)
-    rng, (b, W) = np.random.default_rng(3), (found.lambda_b, found.lambda_W)
+    rng, (b, W) = np.random.default_rng(3), (found.share_b, found.share_W)
     G, H = np.empty(draws), np.empty(draws)
     for i in range(draws):
         s = np.tanh(rng.normal(size=n) * math.sqrt(found.C_W))  # the first layer is exactly Gaussian
@@ -143,7 +157,7 @@ def test_signals_that_would_fade_stay_at_a_fixed_point():
     square = float(neft.gaussian.moment("tanh", neft.gaussian.Powers(s=2), found.K_star))
     assert found.C_W * square == pytest.approx(found.K_star) and found.K_star == pytest.approx(1 / 20, rel=0.1)
     assert found.C_W_last == pytest.approx(found.C_W / math.sqrt(found.K_star))
-    net = found.network()
+    net = at_equal_shares(found)
     assert pytest.approx((*[1.1] * 19, found.C_W_last)) == net.C_W
     seen = neft.width.statistics(net, np.ones(64), only=("K", "Theta"))
     np.testing.assert_allclose(found.K, seen.K, rtol=1e-10)
@@ -320,12 +334,12 @@ def test_one_layer_is_exactly_gaussian():
     found = advise("tanh", depth=1, width=64)
     assert found.strength == found.spread_ntk == found.excess_kurtosis == 0
     assert found.verdict == "fine" and found.width_needed == 1
-    np.testing.assert_allclose([*found.lambda_b, *found.lambda_W], 0.5)
+    np.testing.assert_allclose([*found.share_b, *found.share_W], 0.5)
 
 
 def test_width_one_is_too_deep():
     found = advise("tanh", depth=3, width=1)
-    assert found.verdict == "too deep for gradient descent" and found.strength > 1 and np.isfinite(found.lambda_W).all()
+    assert found.verdict == "too deep for gradient descent" and found.strength > 1 and np.isfinite(found.share_W).all()
 
 
 def test_an_advice_goes_to_a_file_and_back(tmp_path):
@@ -454,7 +468,7 @@ def test_every_program_compiles(framework, name):
 def moved_by_hand(chosen, p, gradients):
     """Two steps of an optimizer as its authors wrote it (Kingma and Ba's Adam, decoupled decay), in NumPy."""
     weight = np.ndim(p) > 1
-    rate, decay = (chosen.rate_W[0], chosen.decay_W[0]) if weight else (chosen.rate_b[0], 0.0)
+    rate, decay, epsilon = (chosen.weights if weight else chosen.biases)[0]
     m = v = 0.0
     for t, g in enumerate(gradients, 1):
         if chosen.betas is None:
@@ -463,7 +477,7 @@ def moved_by_hand(chosen, p, gradients):
             continue
         one, two = chosen.betas
         m, v = one * m + (1 - one) * g, two * v + (1 - two) * g**2
-        p = p - rate * decay * p - rate * (m / (1 - one**t)) / (np.sqrt(v / (1 - two**t)) + chosen.epsilon)
+        p = p - rate * decay * p - rate * (m / (1 - one**t)) / (np.sqrt(v / (1 - two**t)) + epsilon)
     return p
 
 

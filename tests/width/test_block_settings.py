@@ -1,6 +1,12 @@
 """What residual networks are trained with: shares of the NTK by autodiff, rules by hand, programs and models."""
 
+import dataclasses
+import functools
+import itertools
 import math
+import os
+import subprocess
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -12,6 +18,7 @@ from helpers import one_sentence
 
 import neft
 from neft import Dense, Layer, LayerNorm, Network, Residual, RMSNorm
+from neft.network.engine import weights_of
 from neft.report import tables
 from neft.width import advise
 
@@ -74,11 +81,9 @@ def test_the_network_keeps_its_last_norm_and_starts_at_one(found):
     assert [type(block).__name__ for block in own.network().blocks[-2:]] == ["Residual", "Dense"]
     with one_sentence("biases but no gains"):
         own.code("torch")
-    post = Network(IN, [Dense(8), *[Residual(Dense(8), "relu", Dense(8)), RMSNorm()] * 3, Dense(2)])
-    found = advise(post, 5, 8, inputs=IN, outputs=2)
-    assert len(found.network().blocks) == 8
-    with one_sentence("the network repeats RMSNorm", "residual blocks"):
-        found.code("torch")
+    mixed = Network(IN, [Dense(8), *[Residual(Dense(8), "relu", Dense(8)), "tanh", Dense(8)] * 3, Dense(2)])
+    with one_sentence("after its sums has Nonlinearity", "no program"):
+        advise(mixed, 5, 8, inputs=IN, outputs=2, C_b=0.0, C_W=1.0).code("torch")
 
 
 @pytest.mark.slow
@@ -103,7 +108,8 @@ def test_the_rules_are_as_they_are_stated(found):
         found.settings("lion")
     text = tables(found)[0].text()
     assert f"{found.settings('adam').rate_W[0]:.3g}" in text and found.summary in text
-    assert "Gains and biases of norms" in tables(found.settings("adamw"))[0].text()
+    rate = f"{found.settings('adamw').rate_norm:.4g}"
+    assert ("gains and biases of norms", rate, "0", "1e-08") in tables(found.settings("adamw"))[0].rows
 
 
 class Block(eqx.Module):
@@ -187,6 +193,183 @@ def test_the_equinox_program_makes_the_advised_network(found, optimizer):
         after = optax.apply_updates(like, moves)
     rate = found.settings(optimizer).rate_W[0]
     np.testing.assert_allclose(np.asarray(after.last.bias - like.last.bias), -rate, rtol=1e-3)
+
+
+POST_NORM = LayerNorm(lambda_gain=1.0, lambda_bias=1.0, epsilon=1e-5)
+
+
+def kinds_of_networks():
+    """What programs are written for beside pre-norm blocks: norms after the sums, and dense blocks without biases."""
+    post = [Residual(Dense(2 * N), "relu", Dense(N)), POST_NORM]
+    bare = Residual(RMSNorm(lambda_gain=1.0), Dense(N, lambda_b=0.0), "tanh", Dense(N, lambda_b=0.0))
+    return {
+        "post-norm": Network(IN, [Dense(N), *post * 2, Dense(OUT)]),
+        "without biases": Network(IN, [Dense(N, lambda_b=0.0), *[bare] * 2, Dense(OUT, lambda_b=0.0)]),
+        "some biases": Network(IN, [Dense(N), *[bare] * 2, Dense(OUT)]),
+        "perceptron without biases": neft.MLP((IN, N, N, N, OUT), "relu", lambda_b=0.0),
+    }
+
+
+KINDS = tuple(kinds_of_networks())
+BIASES = {"post-norm": 6, "without biases": 0, "some biases": 2, "perceptron without biases": 0}
+
+
+@functools.cache
+def advised(kind):
+    net = kinds_of_networks()[kind]
+    return advise(net, 4, N, inputs=IN, outputs=OUT)
+
+
+def changed(found, optimizer):
+    """Settings whose groups are all different."""
+    chosen = found.settings(optimizer)
+    steps = np.arange(1.0, len(chosen.rate_W) + 1)
+    more = {"rate_W": chosen.rate_W * steps, "rate_b": chosen.rate_b * steps**0.5, "rate_norm": 3 * chosen.rate_norm}
+    if chosen.betas is not None:
+        more |= {"epsilon_W": 1e-3 / steps, "epsilon_b": 1e-4 * steps, "epsilon_norm": 1e-5}
+    if optimizer == "adamw":
+        more |= {"decay_W": 0.1 * steps, "decay_b": 0.02 * steps, "decay_norm": 0.3}
+    return dataclasses.replace(chosen, **more)
+
+
+def groups_by_hand(chosen, net):
+    """Rate, decay and ε of every array: of layers in turn weights and biases, then of norms."""
+    each = zip(chosen.rate_W, chosen.decay_W, chosen.epsilon_W, chosen.rate_b, chosen.decay_b, chosen.epsilon_b)
+    found = []
+    for layer, (rate, decay, epsilon, *of_b) in zip(weights_of(net), each, strict=True):
+        found += [(rate, decay, epsilon), *([tuple(of_b)] if layer.biases else [])]
+    return found, (chosen.rate_norm, chosen.decay_norm, chosen.epsilon_norm)
+
+
+def first_step(chosen, p, g, rate, decay, epsilon):
+    """A first step by hand: of Adam the averages are the gradient and its square."""
+    if chosen.betas is None:
+        return p - rate * g
+    return p - rate * decay * p - rate * g / (np.abs(g) + epsilon)
+
+
+def check_first_step(chosen, net, dense, norms):
+    """Of dense arrays in the order of layers, and of those of norms: before, gradient, after."""
+    each, last = groups_by_hand(chosen, net)
+    assert len(each) == len(dense)
+    for (p, g, got), group in [*zip(dense, each), *((part, last) for part in norms)]:
+        np.testing.assert_allclose(got, first_step(chosen, p, g, *group), rtol=1e-4, atol=2e-6)
+        assert np.abs(got - p).max() > 2e-4  # a hundred times what rounding is allowed
+
+
+def stepped_with_equinox(model, optim):
+    """Before, gradient and after of dense arrays and of those of norms."""
+    kinds = (eqx.nn.Linear, eqx.nn.LayerNorm, eqx.nn.RMSNorm)
+    rng, like = np.random.default_rng(2), eqx.filter(model, eqx.is_inexact_array)
+    slopes = jax.tree.map(lambda leaf: jnp.asarray(0.01 * rng.normal(size=leaf.shape), leaf.dtype), like)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        moves, _ = optim.update(slopes, optim.init(like), like)
+        after = optax.apply_updates(like, moves)
+
+    def parts(tree):
+        found = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, kinds))
+        for dense in (True, False):
+            each = [part for part in found if isinstance(part, kinds) and isinstance(part, eqx.nn.Linear) == dense]
+            yield [np.asarray(leaf) for part in each for leaf in (part.weight, part.bias) if leaf is not None]
+
+    return [list(zip(*three)) for three in zip(parts(like), parts(slopes), parts(after))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "optimizer"),
+    [
+        *(pytest.param(kind, "adamw", marks=() if kind == "post-norm" else pytest.mark.slow) for kind in KINDS),
+        pytest.param("post-norm", "momentum", marks=pytest.mark.slow),
+        pytest.param("some biases", "adam", marks=pytest.mark.slow),
+        pytest.param("perceptron without biases", "sgd", marks=pytest.mark.slow),
+    ],
+)
+def test_programs_of_equinox_have_the_network_and_the_groups(kind, optimizer):
+    found = advised(kind)
+    net, x = found.network(), np.random.default_rng(0).normal(size=(4, IN)).astype(np.float32)
+    for chosen in (found.settings(optimizer), changed(found, optimizer)):
+        code, names = found.code("equinox", optimizer=chosen), {"__name__": "generated"}
+        exec(compile(code, "generated.py", "exec"), names)
+        model, read = names["model"], neft.read(names["model"])
+        assert in_kinds(read.network) == in_kinds(net) and max(map(len, code.splitlines())) <= 120
+        np.testing.assert_allclose(read.apply(x), jax.vmap(model)(x), rtol=1e-4, atol=1e-5)
+        dense, norms = stepped_with_equinox(model, names["optim"])
+        check_first_step(chosen, net, dense, norms)
+        assert sum(one[0].ndim == 1 for one in dense) == BIASES[kind]
+    several = optimizer == "adamw" and kind != "perceptron without biases"
+    assert ("multi_transform" in found.code("equinox", optimizer=optimizer)) == several
+    assert "multi_transform" in code
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("frameworks")
+def test_programs_of_other_frameworks_have_the_network_and_the_groups(tmp_path):
+    python = os.environ.get("FRAMEWORKS_PYTHON")
+    if not python:
+        pytest.skip("FRAMEWORKS_PYTHON names no Python that has torch and flax (CONTRIBUTING says how one is made)")
+    wanted = {}
+    for kind, framework, optimizer in itertools.product(KINDS, ("torch", "flax"), ("adamw", "momentum")):
+        if optimizer == "momentum" and kind != "post-norm":
+            continue
+        found = advised(kind)
+        for how, chosen in (("same", found.settings(optimizer)), ("changed", changed(found, optimizer))):
+            name = f"{framework}_{kind}_{optimizer}_{how}"
+            (tmp_path / f"{name}.py").write_text(found.code(framework, optimizer=chosen))
+            wanted[name] = (chosen, found.network(), BIASES[kind])
+    script, source = Path(__file__).parent / "blocks_in_frameworks.py", str(Path(neft.__file__).parents[1])
+    run = subprocess.run(
+        [python, str(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    assert run.returncode == 0, run.stderr
+    for name, (chosen, net, biases) in wanted.items():
+        kept = np.load(tmp_path / f"{name}.npz")
+        parts = [[tuple(kept[f"{what}{i}"]) for i in range(int(kept[f"count_{what}"]))] for what in ("dense", "norm")]
+        check_first_step(chosen, net, *parts)
+        assert sum(one[0].ndim == 1 for one in parts[0]) == biases, name
+        np.testing.assert_allclose(kept["read"], kept["outputs"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_models_get_the_groups_of_changed_settings():
+    model, found = Model(jax.random.key(0)), advise(pre_norm(N), BLOCKS + 2, N, inputs=IN, outputs=OUT)
+    chosen = found.settings("adamw")
+    with one_sentence("advised to be trained in two ways", "take `code`"):
+        found.apply(model, optimizer=changed(found, "adamw"))
+    # Of one size are those of the same place in a block.
+    rate, epsilon = chosen.rate_W * np.array([1, 2, 3, 2, 3, 4]), 1e-3 * np.array([1, 2, 3, 2, 3, 4])
+    chosen = dataclasses.replace(chosen, rate_W=rate, epsilon_W=epsilon, rate_norm=5 * chosen.rate_norm)
+    new, optim = found.apply(model, optimizer=chosen)
+    dense, norms = stepped_with_equinox(new, optim)
+    # Fields of a block are in another order than its layers.
+    order = [0, 1, 4, 5, 2, 3, 8, 9, 6, 7, 10, 11]
+    check_first_step(chosen, found.network(), [dense[i] for i in order], norms)
+    with one_sentence("settings of 4 layers", "the advice is for 6"):
+        found.apply(model, optimizer=advise("relu", 4, 8).settings("adamw"))
+    with one_sentence("another network", "with trained norms"):
+        found.code(optimizer=dataclasses.replace(chosen, rate_norm=0.0))
+
+
+@pytest.mark.slow
+def test_biases_are_where_the_given_network_has_them():
+    found, bare = advised("some biases"), advised("without biases")
+    assert [bool(b) for b in found.settings("adamw").rate_b] == [True, *[False] * 4, True]
+    assert not bare.settings("sgd").rate_b.any() and bare.settings("sgd").rate_W.all()
+    model = eqx.nn.MLP(IN, OUT, N, 3, jax.nn.relu, key=jax.random.key(0))
+    with one_sentence("model has biases in layers of 5 inputs", "a network without them"):
+        advised("perceptron without biases").apply(model)
+    plain = eqx.nn.MLP(IN, OUT, N, 3, jax.nn.gelu, use_bias=False, use_final_bias=False, key=jax.random.key(0))
+    with one_sentence("model has no biases in layers of", "draws them with the variance"):
+        advise("gelu", 4, N, inputs=IN, outputs=OUT).apply(plain)
+    new, _ = advised("perceptron without biases").apply(plain)
+    assert all(layer.bias is None for layer in new.layers)
+    gelu = Residual("gelu", Dense(N, lambda_b=0.0), skip=0.5)
+    with one_sentence("a network without biases", "is advised with some"):
+        net = Network(IN, [Dense(N, lambda_b=0.0), *[gelu] * 3, Dense(OUT, lambda_b=0.0)])
+        advise(net, 5, N, inputs=IN, outputs=OUT, C_b=0.1, C_W=1.0)
 
 
 def in_kinds(net):

@@ -18,6 +18,10 @@ def _network(name: str, help: str, **more: Any) -> Any:
     return typer.Option(name, help=help, rich_help_panel="Network", show_default=False, **more)
 
 
+def _output(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel="Output", show_default=False)
+
+
 def _trial(name: str, help: str) -> Any:
     return typer.Option(name, help=help, rich_help_panel="Trial", show_default=False)
 
@@ -69,7 +73,8 @@ def advise(
         str | None,
         typer.Option(
             "--optimizer",
-            help="Of the program and of --try, or show what it is given: sgd, momentum, adam or adamw.",
+            help="Of the program, of --parameterization and of --try, or show what it is given: sgd, momentum, adam or "
+            "adamw.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -78,10 +83,20 @@ def advise(
         str | None,
         typer.Option(
             "--parameterization",
-            help="Show variances, multipliers and rates in this one: standard, ntk or mup.",
+            help="Show multipliers, variances and rates of every group, and how they go with the size, in this one: "
+            "standard, ntk, mup, depth-mup, completep or yaida; for --optimizer (default sgd).",
             rich_help_panel="Output",
             show_default=False,
         ),
+    ] = None,
+    to_width: Annotated[
+        int | None, _output("--to-width", "With --parameterization: the numbers for a network of this width.")
+    ] = None,
+    to_depth: Annotated[
+        int | None, _output("--to-depth", "With depth-mup and completep: the numbers for this depth.")
+    ] = None,
+    s: Annotated[
+        float | None, _output("--s", "Of yaida, how much features are learned: from 0 (as ntk) to 1 (as mup).")
     ] = None,
     verify: Annotated[
         bool, _trial("--try", "Train on --data for some steps, as advised and as it is now, and compare.")
@@ -101,11 +116,13 @@ def advise(
 
     Example: neft advise relu --residual --norm rms --depth 12 --width 256
 
+    Example: neft advise relu --depth 8 --width 64 --parameterization mup --optimizer adamw --to-width 512
+
     Example: neft advise --model train.py:model --data fashion-mnist
 
     Example: neft advise gelu --depth 8 --width 64 --data fashion-mnist --try --optimizer adamw --plot try.svg
     """
-    from .. import Network
+    from .. import Network, scaling
     from .. import width as theory
     from .._check import one_of
 
@@ -113,8 +130,12 @@ def advise(
         one_of("--code", code, theory.results.Advice.frameworks)
         if output.json or parameterization is not None:
             raise ValueError("--code prints a program, so --json and --parameterization cannot be given with it.")
-    if optimizer is not None and parameterization is not None:
-        raise ValueError("--optimizer and --parameterization cannot be given together.")
+    if optimizer is not None:
+        one_of("--optimizer", optimizer, theory.results.Settings.optimizers)
+    if parameterization is None:
+        _refuse({"--to-width": to_width, "--to-depth": to_depth, "--s": s}, "--parameterization")
+    elif parameterization == "yaida" and s is None:
+        raise ValueError("--parameterization yaida has an exponent: --s must be given, from 0 (as ntk) to 1 (as mup).")
     _check_trial(verify, {"--steps": steps, "--rate": rate, "--seed": seed}, data, code, parameterization)
     present = None
     if model is not None:
@@ -146,11 +167,16 @@ def advise(
         emit(found.trial(*examples, **chosen, present=present, rate=rate, key=key_of(seed or 0)), output)
         return
     if parameterization is not None:
-        if isinstance(found, theory.results.BlockAdvice):
-            raise ValueError(f"--parameterization is for multilayer perceptrons, but {found.activation} is a block.")
-        emit(found.parameterization(parameterization), output)
+        sizes: dict[str, Any] = {"width": to_width, "depth": to_depth, "s": s}
+        emit(scaling.parameterize(found, parameterization, optimizer=optimizer or "sgd", **sizes), output)
+    elif code is None and optimizer is not None:
+        given = found.settings(optimizer)
+        if not (output.quiet or output.json):
+            # Rates are for weights that are drawn like this.
+            print(found.summary + "\n")
+        emit(given, output)
     elif code is None:
-        emit(found if optimizer is None else found.settings(optimizer), output)
+        emit(found, output)
     else:
         emit(found, dataclasses.replace(output, quiet=True))
         if not output.quiet:
@@ -161,13 +187,18 @@ def _check_trial(
     verify: bool, given: dict[str, Any], data: str | None, code: str | None, parameterization: str | None
 ) -> None:
     if not verify:
-        if others := [option for option, value in given.items() if value is not None]:
-            raise ValueError(f"{others[0]} is {given[others[0]]}, but goes with --try.")
+        _refuse(given, "--try")
         return
     if data is None:
         raise ValueError("--try trains on data, so --data must be given: the name of a data set or an .npz file.")
     if code is not None or parameterization is not None:
         raise ValueError("--try shows what training does, so --code and --parameterization cannot be given with it.")
+
+
+def _refuse(given: dict[str, Any], beside: str) -> None:
+    """Options that mean nothing without another one."""
+    if others := [option for option, value in given.items() if value is not None]:
+        raise ValueError(f"{others[0]} is {given[others[0]]}, but goes with {beside}.")
 
 
 def _sizes_of(examples: tuple[Any, Any], inputs: int | None, outputs: int | None, q: float | None) -> Any:

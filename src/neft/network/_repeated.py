@@ -68,6 +68,20 @@ def _follows(net: Network, last: Block) -> bool:
     return len(places) > 1 and all(issubclass(inner[i + 1], Norm) for i in places if i + 1 < len(inner))
 
 
+def step_length(net: Network, count: int) -> int:
+    """How many blocks each of the `count` steps between the first and the last block has; norms may stand behind them.
+
+    >>> step_length(Network(3, [Dense(4), *[Residual("relu", Dense(4))] * 2, Dense(1)]), 2)
+    1
+    """
+    inner = net.blocks[1:-1]
+    starts = [i for i, block in enumerate(inner) if isinstance(block, Residual)]
+    # A step of several residual blocks ends where the next one of its kind begins.
+    if not starts or len(starts) % count or count == 1:
+        return len(inner) // count
+    return starts[len(starts) // count] - starts[0]
+
+
 def only_activation(step: Sequence[Block]) -> Activation | None:
     """σ where the step is that of a multilayer perceptron, one activation and one dense block; else None.
 

@@ -13,12 +13,13 @@ from ._norm import Norm
 
 
 class Weights(NamedTuple):
-    """A dense block: its sizes, and the variances of a weight and of a bias."""
+    """A dense block: its sizes, the variances of a weight and of a bias, and whether it has biases."""
 
     fan_in: int
     width: int
     variance_W: float
     variance_b: float
+    biases: bool
 
 
 def weights_of(net: Network) -> list[Weights]:
@@ -33,19 +34,37 @@ def weights_of(net: Network) -> list[Weights]:
     dense = [part for part in _parts(net.blocks)[0] if isinstance(part, Dense)]
     if len(shapes) != len(dense):
         raise ValueError("net holds blocks of one's own, whose dense blocks cannot be told from their parameters.")
-    each = zip(shapes, dense)
-    return [Weights(n, m, *(float(variance) for variance in of.variances(n))) for (m, n), of in each]
+    found = []
+    for (m, n), of in zip(shapes, dense):
+        W, b = (float(variance) for variance in of.variances(n))
+        found.append(Weights(n, m, W, b, not _without_biases(of)))
+    return found
 
 
 def without_biases(net: Network) -> bool:
-    """Whether no dense block has biases that are drawn or trained, as one that has none.
+    """Whether no dense block has biases: none that are drawn or trained.
 
     >>> from neft import MLP
     >>> without_biases(MLP((3, 8, 1), "relu")), without_biases(MLP((3, 8, 1), "relu", lambda_b=0.0))
     (False, True)
     """
     dense = [part for part in _parts(net.blocks)[0] if isinstance(part, Dense)]
-    return all(np.all(np.asarray([part.C_b, part.lambda_b]) == 0) for part in dense)
+    return all(_without_biases(part) for part in dense)
+
+
+def _without_biases(dense: Dense) -> bool:
+    return bool(np.all(np.asarray([dense.C_b, dense.lambda_b]) == 0))
+
+
+def norms_learn(blocks: Sequence[Block]) -> bool:
+    """Whether a norm among the blocks, or inside of them, has gains or biases.
+
+    >>> from neft import RMSNorm
+    >>> norms_learn([RMSNorm()]), norms_learn([RMSNorm(lambda_gain=1.0)])
+    (False, True)
+    """
+    norms = (part.to_dict() for part in _parts(blocks)[0] if isinstance(part, Norm))
+    return any(name.startswith("lambda") and value is not None for norm in norms for name, value in norm.items())
 
 
 def weights_alone(net: Network, chosen: Container[int]) -> Network:

@@ -12,6 +12,7 @@ from ._repeated import closing_norms as closing_norms
 from ._repeated import in_words as in_words
 from ._repeated import only_activation as only_activation
 from ._repeated import repeated as repeated
+from ._repeated import step_length as step_length
 from ._repeated import stream_width as stream_width
 from ._runs import Segment as Segment
 from ._runs import Table as Table
@@ -21,6 +22,7 @@ from ._runs import used as used
 from ._stage import Layout as Layout
 from ._variances import Variances as Variances
 from ._weights import Weights as Weights
+from ._weights import norms_learn as norms_learn
 from ._weights import weights_alone as weights_alone
 from ._weights import weights_of as weights_of
 from ._weights import without_biases as without_biases

@@ -1,4 +1,4 @@
-"""Advice: how fast each layer should learn, and how deep networks of this width may be."""
+"""Advice: how large signals are in each layer, and how deep networks of this width may be."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from ._style import INK, look, styled
 
 @styled
 def advice(found: Advice) -> Figure:
-    """Left the learning rates, layer by layer; right the spread over networks against depth, with the advised depth."""
+    """Left the variance of a preactivation by layer; right the spread over networks against depth."""
     figure = Figure(figsize=(9.2, 3.2), layout="constrained")
     figure.suptitle(
         f"{found.activation}, depth {found.depth}, width {found.width}:  "
@@ -20,7 +20,7 @@ def advice(found: Advice) -> Figure:
         color=INK,
     )
     left, right = figure.subplots(1, 2)
-    _rates(left, found)
+    _variances(left, found)
     _spreads(right, found)
     return figure
 
@@ -60,20 +60,15 @@ def block_advice(found: BlockAdvice) -> Figure:
     return figure
 
 
-def _rates(axes: Axes, found: Advice) -> None:
-    axes.set(title="Rates of equal shares of the NTK", xlabel="layer", ylabel="rate")
-    layer = np.arange(1, found.depth + 1)
+def _variances(axes: Axes, found: Advice) -> None:
+    axes.set(title="Variance of a preactivation", xlabel="layer", ylabel="K", xlim=(0.5, found.depth + 0.5))
     marks = {"markersize": 4, "markevery": max(1, found.depth // 12)}
-    both = np.concatenate([found.lambda_b, found.lambda_W])
-    for i, (values, label) in enumerate(((found.lambda_b, r"$\lambda_b$"), (found.lambda_W, r"$\lambda_W$"))):
-        axes.plot(layer, values, label=label, marker="os"[i], **marks, **look(i, i))
-    if both.max() > 100 * both.min():
+    axes.plot(np.arange(1, found.depth + 1), found.K, marker="o", **marks, **look(0, 0))
+    if found.K.max() > 100 * found.K.min():
         axes.set_yscale("log")
     else:
-        axes.set_ylim(0, 1.08 * both.max())
-    axes.set_xlim(0.5, found.depth + 0.5)
+        axes.set_ylim(0, 1.08 * float(found.K.max()))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.legend()
 
 
 def _spreads(axes: Axes, found: Advice) -> None:

@@ -1,10 +1,13 @@
 """The tables of advice: what to draw, what to train with, what a short run showed. Imported by those of the width."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from math import isnan
 
+import numpy as np
+
 from .._percent import percent
-from ..width.results import Advice, BlockAdvice, Parameterization, Settings, Trial
+from ..width.results import Advice, BlockAdvice, Group, Settings, Trial
 from ._rows import SHOWN, spread, which
 from ._tables import Table, tables
 
@@ -19,7 +22,7 @@ def _advice(found: Advice) -> tuple[Table, ...]:
         *_last_of(found),
         *_rates_of(found),
         ("spread of the output's variance over networks", _percent(found.spread_output)),
-        ("spread of the output's NTK over networks", _percent(found.spread_ntk)),
+        ("spread of its NTK, all layers having equal shares", _percent(found.spread_ntk)),
         ("excess kurtosis of an output", f"{found.excess_kurtosis:.3g}"),
         ("largest relative correction", f"{found.strength:.3g}"),
         ("depth at which it is 1, at this width", _or_none(found.cutoff, "none was seen")),
@@ -39,46 +42,59 @@ def _advice(found: Advice) -> tuple[Table, ...]:
     ]
     title = f"Advice for {found.activation}, depth {found.depth}, width {found.width}"
     numbers = Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=tuple(notes))
-    standard = found.parameterization("standard")
+    rates = [found.settings(name).rate_W for name in ("sgd", "adam")]
+    C_W = np.append(np.full(found.depth - 1, found.C_W), found.C_W_last)
     layers = Table(
         title="Layer by layer",
-        columns=("layer", "fan-in", "Var b", "Var W", "K", "λ_b", "λ_W"),
+        columns=("layer", "fan-in", "Var b", "Var W", "K", "rate of gradient descent", "rate of Adam"),
         rows=tuple(
             (
                 str(l + 1),
                 str(found.widths[l]),
-                *(
-                    f"{values[l]:.6g}"
-                    for values in (
-                        standard.variance_b,
-                        standard.variance_W,
-                        found.K,
-                        found.lambda_b,
-                        found.lambda_W,
-                    )
-                ),
+                f"{found.C_b:.6g}" if found.biases else "–",
+                *(f"{value:.6g}" for value in (C_W[l] / found.widths[l], found.K[l])),
+                *(f"{values[l]:.3g}" for values in rates),
             )
             for l in spread(found.depth, SHOWN)
         ),
-        notes=("λ_b and λ_W are rates of equal shares of an NTK of 1, for which the spreads are said.",),
+        notes=("Draw biases and weights with Var b and Var W. K is the variance of a preactivation that follows.",),
     )
     return numbers, layers
 
 
 @tables.register(Settings)
 def _settings(found: Settings) -> tuple[Table, ...]:
-    rows = tuple(
-        (str(l + 1), *(f"{values[l]:.4g}" for values in (found.rate_W, found.rate_b, found.decay_W)))
-        for l in spread(len(found.rate_W), SHOWN)
-    )
+    columns = {"sgd": ("rate",), "momentum": ("rate",), "adam": ("rate", "ε")}
+    shown = columns.get(found.optimizer, ("rate", "weight decay", "ε"))
+
+    def row(name: str, group: Group) -> tuple[str, ...]:
+        values = {"rate": group.rate, "weight decay": group.decay, "ε": group.epsilon}
+        return (name, *(f"{values[column]:.4g}" for column in shown))
+
+    kinds = {"weights": found.weights, "biases": found.biases, "gains and biases of norms": (found.norms,)}
+    rows = []
+    for kind, each in kinds.items():
+        there = [(l, group) for l, group in enumerate(each, 1) if group is not None]
+        for group, places in _runs(there):
+            rows.append(row(kind + _where(places, len(each)), group))
     more = [f"momentum {found.momentum:g}"] * (found.momentum > 0)
-    more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}, ε = {found.epsilon:g}"]
+    more += [] if found.betas is None else [f"betas {found.betas[0]:g} and {found.betas[1]:g}"]
     title = ", ".join([f"Settings of {found.optimizer}", *more])
-    columns = ("layer", "rate W", "rate b", "weight decay")
-    notes = (f"Rates: {found.why}.", _WARM_UP)
-    if found.rate_norm:
-        notes = (f"Gains and biases of norms: rate {found.rate_norm:.4g}, no weight decay.", *notes)
-    return (Table(title=title, columns=columns, rows=rows, notes=notes),)
+    notes = (f"Rates: {found.why}. The loss is a mean over the batch.", _WARM_UP)
+    return (Table(title=title, columns=("group", *shown), rows=tuple(rows), notes=notes),)
+
+
+def _runs(each: Sequence[tuple[int, Group]]) -> list[tuple[Group, list[int]]]:
+    """Groups one after the other with the layers that have them, equal neighbours joined."""
+    joined = itertools.groupby(each, key=lambda pair: pair[1])
+    return [(group, [layer for layer, _ in pairs]) for group, pairs in joined]
+
+
+def _where(layers: list[int], count: int) -> str:
+    if len(layers) == count:
+        return ""
+    one, two = layers[0], layers[-1]
+    return f", layer {one}" if one == two else f", layers {one} to {two}"
 
 
 @tables.register(Trial)
@@ -136,27 +152,6 @@ def _block_advice(found: BlockAdvice) -> tuple[Table, ...]:
         ),
     )
     return Table(title=title, columns=("what", "value"), rows=tuple(rows), notes=notes), blocks
-
-
-@tables.register(Parameterization)
-def _parameterization(found: Parameterization) -> tuple[Table, ...]:
-    names = ("multiplier_b", "multiplier_W", "variance_b", "variance_W", "rate_b", "rate_W")
-    constants = ("variance_b", "variance_W", "rate_b", "rate_W")
-    layers = spread(len(found.widths) - 1, SHOWN)
-    title = f"{found.kind.upper() if found.kind == 'ntk' else found.kind} parameterization".replace("mup", "μP")
-    values = Table(
-        title=f"{title}, {found.activation}",
-        columns=("layer", "fan-in", *(name.replace("_", " ") for name in names)),
-        rows=tuple(
-            (str(l + 1), str(found.widths[l]), *(f"{getattr(found, name)[l]:.6g}" for name in names)) for l in layers
-        ),
-    )
-    fixed = Table(
-        title="Constants that stay when widths change",
-        columns=("layer", *(name.replace("_", " ") for name in constants)),
-        rows=tuple((str(l + 1), *(f"{found.constants[name][l]:.6g}" for name in constants)) for l in layers),
-    )
-    return values, fixed
 
 
 def _percent(part: float) -> str:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..scaling.results import CoordinateCheck, PartialJacobians, Transfer
+from ..scaling.results import CoordinateCheck, Parameterization, PartialJacobians, Transfer
 from ._tables import Table, tables
 
 
@@ -53,14 +53,50 @@ def _jacobians(found: PartialJacobians) -> tuple[Table, ...]:
     return (Table(title="Partial Jacobian norms", columns=columns, rows=rows, notes=(found.summary,)),)
 
 
+_COLUMNS = {"multiplier": "multiplier", "variance": "variance", "rate": "rate", "decay": "weight decay", "epsilon": "ε"}
+_UNUSED = {"adam": ("decay",), "adamw": ()}
+
+
+@tables.register(Parameterization)
+def _parameterization(found: Parameterization) -> tuple[Table, ...]:
+    shown = [name for name in _COLUMNS if name not in _UNUSED.get(found.optimizer, ("decay", "epsilon"))]
+    n, blocks = found.width[1], found.depth[1] - 2
+
+    def cell(quantity: str, i: int) -> str:
+        value = getattr(found, quantity)[i]
+        if not value or math.isnan(value):
+            return "–" if math.isnan(value) else "0"
+        wide, deep = found.powers_width[quantity][i], found.powers_depth[quantity][i]
+        return f"{value:.4g}" + _power("n", n, wide) + _power("L", blocks, deep)
+
+    rows = tuple((group, *(cell(name, i) for name in shown)) for i, group in enumerate(found.groups))
+    name = found.kind if found.s is None else f"{found.kind}, s = {found.s:g}"
+    notes = [f"Network as advised at width {found.width[0]}, depth {found.depth[0]}; n stands for another width."]
+    if found.power_branch:
+        branch = f"{found.branch:.4g}" + _power("L", blocks, found.power_branch)
+        notes.append(f"L is the number of residual blocks; their branches are multiplied by {branch}.")
+    if any(group.endswith(("norms", "norm")) for group in found.groups):
+        notes.append("Gains of norms start at 1, their biases at 0.")
+    notes.append(f"After {found.source}.")
+    title = f"{name} with {found.optimizer}: {found.activation}, depth {found.depth[1]}, width {n}"
+    columns = ("group", *(_COLUMNS[name] for name in shown))
+    return (Table(title=title, columns=columns, rows=rows, notes=tuple(notes)),)
+
+
+def _power(letter: str, now: int, power: float) -> str:
+    """By what a number is multiplied where the letter is no longer what it is now."""
+    power = round(power, 10)
+    if not power:
+        return ""
+    inside = f"{letter}/{now}" if power > 0 else f"{now}/{letter}"
+    return f" · {inside}" if abs(power) == 1 else f" · ({inside})^{abs(power):g}"
+
+
 @tables.register(Transfer)
 def _transfer(found: Transfer) -> tuple[Table, ...]:
-    columns = ("group", "multiplier", "variance", "rate", "weight decay", "ε")
-    parts = (found.multiplier, found.variance, found.rate, found.decay, found.epsilon)
-    rows = tuple((group, *(f"× {values[i]:.4g}" for values in parts)) for i, group in enumerate(found.groups))
-    unused = {"adam": ("weight decay",), "adamw": ()}.get(found.optimizer, ("weight decay", "ε"))
-    shown = [i for i, column in enumerate(columns) if column not in unused]
-    columns, rows = tuple(columns[i] for i in shown), tuple(tuple(row[i] for i in shown) for row in rows)
+    shown = [name for name in _COLUMNS if name not in _UNUSED.get(found.optimizer, ("decay", "epsilon"))]
+    rows = tuple((group, *(f"× {getattr(found, k)[i]:.4g}" for k in shown)) for i, group in enumerate(found.groups))
+    columns = ("group", *(_COLUMNS[name] for name in shown))
     name = found.kind if found.s is None else f"{found.kind}, s = {found.s:g}"
     sizes = [f"{what} {one} to {two}" for what, (one, two) in (("width", found.width), ("depth", found.depth))]
     title = f"{name}, {found.optimizer}: {', '.join(sizes)}"

@@ -121,16 +121,16 @@ def transfer(
             raise ValueError(f"s is {s:g}, but must be at most 1.")
     elif s is not None:
         raise ValueError(f"s is {_check.brief(s)}, but goes with kind 'yaida'.")
-    if blocks[0] != blocks[1] and name not in _BRANCH:
+    if blocks[0] != blocks[1] and name not in OF_DEPTH:
         raise ValueError(f"depth is {blocks}, but kind {name!r} says nothing of depth, so both must be the same.")
     powers = _width_powers(name, adam, s or 0.0)
     wider, deeper = sizes[1] / sizes[0], blocks[1] / blocks[0]
     table = {one: np.array([wider ** getattr(powers[group], one) for group in GROUPS]) for one in QUANTITIES}
     if optimizer == "adam":
         table["decay"] = np.ones(len(GROUPS))
-    alpha = _BRANCH.get(name, 0.0)
+    alpha = OF_DEPTH.get(name, 0.0)
     inside = np.array([group.startswith("hidden") for group in GROUPS])
-    if name in _BRANCH:
+    if name in OF_DEPTH:
         table["rate"][inside] *= deeper ** (alpha - 1 if adam else 2 * alpha - 1)
         if adam:
             table["epsilon"][inside] *= deeper**-alpha
@@ -151,7 +151,7 @@ def transfer(
     )
 
 
-_BRANCH = {"depth-mup": 0.5, "completep": 1.0}
+OF_DEPTH = {"depth-mup": 0.5, "completep": 1.0}
 """α: branches are multiplied by depth^-α. All blocks together then move the stream as much at any depth if their rates
 have depth^(α-1) for Adam, whose steps do not see how small gradients are, and depth^(2α-1) for gradient descent."""
 

@@ -16,7 +16,6 @@ from ._kernel_repeated import repeated_kernel as repeated_kernel
 from ._one_input import Rates as Rates
 from ._one_input import flow as flow
 from ._output import output_tensors as output_tensors
-from ._parameterization import parameterize as parameterize
 from ._phase import phase as phase
 from ._shares import equal_shares as equal_shares
 from ._statistics import AbsentTensor as AbsentTensor

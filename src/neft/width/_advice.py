@@ -27,7 +27,6 @@ from ._deeper import chunks, cut_off, reached, strength
 from ._initializers import FRAMEWORKS, program
 from ._interpretation import DEEPEST
 from ._one_input import Tensors, first_layer
-from ._parameterization import Parameterization, parameterize
 from ._settings import Settings, settings
 from ._shares import balanced_rates
 from ._start import Kind, Start, raised, start
@@ -50,7 +49,8 @@ class Advice(Tried, Result):
     Layers l = 1..L run along the arrays. Spreads are relative standard deviations over networks drawn at random.
 
     Attributes:
-        q: |x|²/n_0 of the inputs that the rates are balanced for.
+        biases: whether layers have biases; False where a network without them was given.
+        q: |x|²/n_0 of the inputs that the rates are set for.
         C_b, C_W: variance of a bias, and of a weight times its fan-in, for all layers but the last one's weights.
         C_W_last: that of the last layer; larger than C_W where K* would be 0 (docs/advice), else the same.
         kind: "critical", or a little above it where K* would be 0; without such a point "edge of chaos" (χ_⊥ = 1 only)
@@ -60,8 +60,8 @@ class Advice(Tried, Result):
         q_star: the q that starts at K_star in layer 1; None where there is none.
         others: other critical points of the activation.
         K: variance of a preactivation at infinite width.
-        lambda_b, lambda_W: rates of equal shares, at which the NTK of the output is 1 and which the spreads are said
-            for; what to train with is `settings`.
+        share_b, share_W: λ_b and λ_W at which all layers have equal shares of an NTK of 1, for which `spread_ntk` and
+            `strength` are said. Networks trained with them lost (docs/advice): what to train with is `settings`.
         xi: ξ_⊥ = 1/|ln χ_⊥| at the output, the layers over which the difference of two inputs changes e-fold; None at
             criticality, where it is infinite.
         spread_output: √(V/n)/K, of the variance of the output.
@@ -80,7 +80,7 @@ class Advice(Tried, Result):
             C_b > 0, more than 10 ξ layers off criticality), or "too deep" (L² above 250 n); docs/advice says what this
             was seen on.
         curve_depth, curve_output, curve_ntk, curve_strength: spreads and strength at this width for other depths, the
-            rates balanced at each.
+            shares equal at each.
         frameworks: those that `code` can write.
     """
 
@@ -90,6 +90,7 @@ class Advice(Tried, Result):
     width: int
     inputs: int
     outputs: int
+    biases: bool
     q: float
     C_b: float
     C_W: float
@@ -100,8 +101,8 @@ class Advice(Tried, Result):
     q_star: float | None
     others: tuple[CriticalPoint, ...]
     K: Float[np.ndarray, " layers"]
-    lambda_b: Float[np.ndarray, " layers"]
-    lambda_W: Float[np.ndarray, " layers"]
+    share_b: Float[np.ndarray, " layers"]
+    share_W: Float[np.ndarray, " layers"]
     xi: float | None
     spread_output: float
     spread_ntk: float
@@ -127,13 +128,18 @@ class Advice(Tried, Result):
         return (self.inputs, *(self.width,) * (self.depth - 1), self.outputs)
 
     def network(self, activation: str | Activation | Callable[[Any], Any] | None = None) -> MLP:
-        """The specification that is advised; a user's own activation must be given again if this came from a file."""
+        """The specification that is advised, at the rates of gradient descent of `settings`.
+
+        A user's own activation must be given again if this came from a file.
+        """
         if activation is None and not self.named:
             raise ValueError(f"activation {self.activation!r} is a user's own function, so it must be given.")
-        chosen = self.activation if activation is None else activation
-        rates = {name: tuple(getattr(self, name).tolist()) for name in ("lambda_b", "lambda_W")}
+        chosen, given = self.activation if activation is None else activation, self.settings("sgd")
+        # λ_W is the rate of a weight times its fan-in.
+        rates = {"lambda_b": given.rate_b, "lambda_W": given.rate_W * np.array(self.widths[:-1])}
         C_W = (*[self.C_W] * (self.depth - 1), self.C_W_last)
-        return MLP(self.widths, chosen, C_b=self.C_b, C_W=C_W, **rates)
+        tuples = {name: tuple(values.tolist()) for name, values in rates.items()}
+        return MLP(self.widths, chosen, C_b=self.C_b, C_W=C_W, **tuples)
 
     def settings(self, optimizer: str = "sgd") -> Settings:
         """What to train it with: "sgd", "momentum", "adam" or "adamw", and the rate of every layer (docs/advice).
@@ -142,19 +148,21 @@ class Advice(Tried, Result):
         np.float64(0.000882)
         """
         square = _square(self.q, self.K, self.C_b, self.C_W)
-        return settings(optimizer, self.q, square, self.signal, self.widths)
+        return settings(optimizer, self.q, square, self.signal, self.widths, biases=self.biases)
 
-    def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
+    def code(self, framework: str = "jax", *, optimizer: str | Settings = "sgd") -> str:
         """A program that makes the model and its optimizer with the rates of `settings`.
 
         Args:
             framework: "jax" or "equinox", "flax" or "torch".
-            optimizer: "sgd", "momentum", "adam" or "adamw".
+            optimizer: "sgd", "momentum", "adam" or "adamw"; or settings that were changed group by group.
         """
         # The program of a user's own function says where to put it, so any other will do to write it.
-        return program(self.network(None if self.named else _unnamed), framework, self.settings(optimizer))
+        return program(self.network(None if self.named else _unnamed), framework, self._chosen(optimizer))
 
-    def apply(self, model: Any, *, params: Any = None, optimizer: str = "sgd", key: Any = None) -> tuple[Any, Any]:
+    def apply(
+        self, model: Any, *, params: Any = None, optimizer: str | Settings = "sgd", key: Any = None
+    ) -> tuple[Any, Any]:
         """The model with weights as advised, and its optimizer with the rates of `settings`.
 
         Args:
@@ -162,7 +170,7 @@ class Advice(Tried, Result):
                 variables are; or a PyTorch module, which is changed itself and returned. Its dense layers must have the
                 sizes of the advice, and there must be no other parameters.
             params: the variables of a flax.linen module, that `init` gave; for others None.
-            optimizer: "sgd", "momentum", "adam" or "adamw".
+            optimizer: "sgd", "momentum", "adam" or "adamw"; or settings that were changed group by group.
             key: of the weights, `jax.random.key(0)` by default.
 
         >>> import equinox as eqx
@@ -171,19 +179,17 @@ class Advice(Tried, Result):
         """
         key = jax.random.key(0) if key is None else _check.key("key", key)
         net = self.network(None if self.named else _unnamed)
-        return applied(model, params, weights_of(net), self.settings(optimizer), key)
-
-    def parameterization(self, kind: str) -> Parameterization:
-        """The same network in the "standard", "ntk" or "mup" parameterization."""
-        return parameterize(self.network(None if self.named else _unnamed), kind)
+        return applied(model, params, weights_of(net), self._chosen(optimizer), key)
 
     def _shown(self):
         yield from ((name, value) for name, value in super()._shown() if not name.startswith("curve"))
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        older = {"lambda_b": "share_b", "lambda_W": "share_W"}
+        fields = {older.get(name, name): value for name, value in fields.items()}
         square = _square(fields["q"], np.asarray(fields["K"], float), fields["C_b"], fields["C_W"])
-        return {"C_W_last": fields["C_W"], "headway": math.nan, "signal": square} | fields
+        return {"C_W_last": fields["C_W"], "headway": math.nan, "signal": square, "biases": True} | fields
 
 
 def _square(q: float, K: np.ndarray, C_b: float, C_W: float) -> float:
@@ -231,7 +237,7 @@ def advise(
     """How to initialize and train a network of this depth and width, and whether it is too deep (docs/theory/width).
 
     The variances are those of the best critical point of `critical`; without one, those of the edge of chaos, else of a
-    steady signal (`kind` and `why` say which). The rates are those of `equal_shares`.
+    steady signal (`kind` and `why` say which). What to train with is `settings` of what comes back.
 
     Of a repeated block the advice is on a dense block, `depth - 2` such blocks and a dense block without an activation
     before it, with the rates of the block as given; what finite width does is said where the tensors of the block are
@@ -265,12 +271,13 @@ def advise(
     act = of.activation
     assert act is not None
     chosen = raised(act, start(act, C_b, C_W, point), depth)
+    biases = not (isinstance(activation, Network) and without_biases(activation))
     if isinstance(activation, Network):
         _refuse_another(activation, act, chosen)
     flow = _flow(act, q, chosen, depth, width)
     # Relative sizes do not know of a factor of the last layer's weights.
     scale = np.append(np.ones(depth - 1), chosen.last)
-    lambda_b, lambda_W = balanced_rates(flow.square[:depth], flow.chi[:depth] * scale)
+    share_b, share_W = balanced_rates(flow.square[:depth], flow.chi[:depth] * scale)
     at = {name: float(values[depth - 1]) for name, values in flow.tensors.items()}
     numbers = {
         "xi": _xi(chosen.kind, float(flow.chi[depth - 1])) if depth > 1 else None,
@@ -298,6 +305,7 @@ def advise(
         width=width,
         inputs=inputs,
         outputs=outputs,
+        biases=biases,
         q=q,
         C_b=chosen.C_b,
         C_W=chosen.C_W,
@@ -308,8 +316,8 @@ def advise(
         q_star=(chosen.K_star - chosen.C_b) / chosen.C_W if chosen.K_star else None,
         others=chosen.others,
         K=K,
-        lambda_b=lambda_b,
-        lambda_W=lambda_W,
+        share_b=share_b,
+        share_W=share_W,
         **numbers,
         comfortable=None if comfortable is None else max(0, math.ceil(comfortable) - 1),
         width_needed=math.floor(width * numbers["strength"] / FINE * (1 + 2e-9)) + 1,

@@ -1,17 +1,18 @@
 """Advice put into a model that is there: new weights, and the optimizer of the advised settings."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from .. import _check
 from ..network.engine import Weights
-from ._settings import Settings
+from ._settings import Group, Settings
 
 
 def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
@@ -21,7 +22,7 @@ def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings
     become 1 and their biases 0.
     """
     modules = [cls.__module__ for cls in type(model).__mro__]
-    drawn = _by_size(layers)
+    drawn = _by_size(layers, chosen)
     if any(name.startswith("torch.nn") for name in modules):
         _refuse_params(params)
         return model, _torch(model, drawn, layers, chosen, key)
@@ -40,62 +41,76 @@ def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings
     )
 
 
-Drawn = dict[tuple[int, int], Weights]
-"""What the layers of a size, (fan-in, width), are drawn with."""
+class Drawn(NamedTuple):
+    """What the layers of a size are drawn with, and the groups of their weights and biases."""
+
+    of: Weights
+    weights: Group
+    biases: Group | None
 
 
-def _by_size(layers: Sequence[Weights]) -> Drawn:
-    found: Drawn = {}
-    for layer in layers:
-        same = found.setdefault((layer.fan_in, layer.width), layer)
-        if not (math.isclose(same.variance_b, layer.variance_b) and math.isclose(same.variance_W, layer.variance_W)):
-            raise ValueError(
-                f"layers of {layer.fan_in} inputs and {layer.width} outputs are advised to be drawn in two ways, and "
-                "which is which cannot be told from a model: take `code`, or draw them yourself."
-            )
+Sizes = dict[tuple[int, int], Drawn]
+"""By fan-in and width."""
+
+
+def _by_size(layers: Sequence[Weights], chosen: Settings) -> Sizes:
+    found: Sizes = {}
+    for layer in map(Drawn, layers, chosen.weights, chosen.biases):
+        size = f"layers of {layer.of.fan_in} inputs and {layer.of.width} outputs are advised to be"
+        same, told = found.setdefault((layer.of.fan_in, layer.of.width), layer), "which is which cannot be told"
+        if not np.allclose(same.of[2:], layer.of[2:], rtol=1e-9, atol=0):
+            raise ValueError(f"{size} drawn in two ways, and {told} from a model: take `code`, or draw them yourself.")
+        if same[1:] != layer[1:]:
+            raise ValueError(f"{size} trained in two ways, and {told} from a model: take `code`.")
     return found
 
 
-def optimizer(chosen: Settings, decayed: Any, rates: Any) -> optax.GradientTransformation:
-    """The optimizer of optax: rates are a tree of the parameters', `decayed` which of them have weight decay.
-
-    That may be a function of the parameters too.
-    """
-    decay = float(chosen.decay_W[0])
-    return transformation(chosen.optimizer, chosen.momentum, chosen.betas, chosen.epsilon, decay, decayed, rates)
+def optimizer(chosen: Settings, groups: Sequence[Group]) -> optax.GradientTransformation:
+    """The optimizer of optax; `groups` are those of the parameters in the order of `jax.tree.leaves`."""
+    each = list(dict.fromkeys(groups))
+    labels = tuple(each.index(group) for group in groups)
+    return transformation(chosen.optimizer, chosen.momentum, chosen.betas, labels, each)
 
 
 def transformation(
     name: str,
     momentum: float,
     betas: tuple[float, float] | None,
-    epsilon: float,
-    decay: float,
-    decayed: Any,
-    rates: Any,
+    labels: tuple[int, ...],
+    groups: Sequence[Group],
 ) -> optax.GradientTransformation:
-    """The same of plain numbers, which a program can be compiled for."""
+    """The same where `labels` say to which of the groups a leaf belongs; numbers of groups may be traced."""
+    each = {label: _of_group(name, momentum, betas, group) for label, group in enumerate(groups)}
+    inner = optax.multi_transform(each, list(labels))
 
-    def step(directions: Any, _: Any) -> Any:
-        # Leaf by leaf: nnx gives its gradients as variables, as a state of arrays or as dictionaries.
+    # By lists of leaves: nnx gives its gradients as variables, as a state of arrays or as dictionaries.
+    def init(params: Any) -> Any:
+        return inner.init(jax.tree.leaves(params))
+
+    def update(directions: Any, state: Any, params: Any = None) -> Any:
         leaves, structure = jax.tree.flatten(directions)
-        return jax.tree.unflatten(
-            structure, [-rate * d for rate, d in zip(jax.tree.leaves(rates), leaves, strict=True)]
-        )
+        moves, state = inner.update(leaves, state, None if params is None else jax.tree.leaves(params))
+        return jax.tree.unflatten(structure, moves), state
 
-    steps = optax.stateless(step)
+    return optax.GradientTransformation(init, update)
+
+
+def _of_group(
+    name: str, momentum: float, betas: tuple[float, float] | None, group: Group
+) -> optax.GradientTransformation:
+    steps = optax.scale(-group.rate)
     if name == "sgd":
         return steps
     if name == "momentum":
         return optax.chain(optax.trace(decay=momentum), steps)
     assert betas is not None
-    adam = optax.scale_by_adam(*betas, eps=epsilon)
+    adam = optax.scale_by_adam(*betas, eps=group.epsilon)
     if name == "adam":
         return optax.chain(adam, steps)
-    return optax.chain(adam, optax.add_decayed_weights(decay, decayed), steps)
+    return optax.chain(adam, optax.add_decayed_weights(group.decay), steps)
 
 
-def _equinox(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+def _equinox(model: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
     kinds = (eqx.nn.Linear, eqx.nn.LayerNorm, eqx.nn.RMSNorm)
 
     def parts(tree: Any) -> list[Any]:
@@ -111,54 +126,63 @@ def _equinox(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settin
     norms = len(arrays([part for part in found if not isinstance(part, eqx.nn.Linear)]))
     _check_layers(dense, norms, others, layers, chosen)
     keys, fresh = iter(jax.random.split(key, len(arrays(model)) + 1)), []
-    rates: list[float] = []
+    groups: list[Group] = []
     for part in found:
         of = None
         if isinstance(part, eqx.nn.Linear):
             width, fan_in = part.weight.shape
             of = drawn[fan_in, width]
+            _check_biases(of, part.bias is not None)
         for i, leaf in enumerate((part.weight, part.bias)):
             if leaf is not None:
                 fresh.append(jnp.full_like(leaf, 1 - i) if of is None else _drawn(next(keys), leaf, of))
-                rates.append(chosen.rate_norm if of is None else _rate(chosen, leaf))
+                groups.append(_group(chosen, of, leaf))
     model = eqx.tree_at(arrays, model, fresh)
-    like = eqx.filter(model, eqx.is_inexact_array)
-    return model, optimizer(chosen, _matrices(like), eqx.tree_at(arrays, like, rates))
+    places = eqx.tree_at(arrays, eqx.filter(model, eqx.is_inexact_array), list(range(len(groups))))
+    return model, optimizer(chosen, [groups[i] for i in jax.tree.leaves(places)])
 
 
-def _linen(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
-    new, rates = _linen_parts(params, drawn, layers, chosen, key)
-    return new, optimizer(chosen, _matrices(new), rates)
+def _linen(params: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+    new, groups = _linen_parts(params, drawn, layers, chosen, key)
+    return new, optimizer(chosen, groups)
 
 
-def _linen_parts(params: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
-    """Parameters drawn anew, and the rate of each."""
+def _linen_parts(
+    params: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings, key: Any
+) -> tuple[Any, list[Group]]:
+    """Parameters drawn anew, and the group of each."""
     found, structure = jax.tree_util.tree_flatten_with_path(params)
     names = [tuple(str(getattr(part, "key", part)) for part in path) for path, _ in found]
     leaves = {name: leaf for name, (_, leaf) in zip(names, found)}
     kinds = [_linen_kind(name, leaves) for name in names]
     dense = [tuple(leaf.shape) for name, leaf in leaves.items() if name[-1] == "kernel"]
     _check_layers(dense, kinds.count("norm"), kinds.count(None), layers, chosen)
-    fresh, rates = [], []
+    for shape in set(dense):
+        biases = {
+            (*name[:-1], "bias") in leaves for name in names if name[-1] == "kernel" and leaves[name].shape == shape
+        }
+        for present in biases:
+            _check_biases(drawn[shape], present)
+    fresh, groups = [], []
     for one, name, kind in zip(jax.random.split(key, len(found)), names, kinds):
-        leaf = leaves[name]
+        leaf, of = leaves[name], None
         if kind == "norm":
             fresh.append(jnp.full_like(leaf, name[-1] == "scale"))
         else:
-            kernel = leaves[(*name[:-1], "kernel")]
-            fresh.append(_drawn(one, leaf, drawn[tuple(kernel.shape)]))
-        rates.append(chosen.rate_norm if kind == "norm" else _rate(chosen, leaf))
-    return jax.tree.unflatten(structure, fresh), jax.tree.unflatten(structure, rates)
+            of = drawn[tuple(leaves[(*name[:-1], "kernel")].shape)]
+            fresh.append(_drawn(one, leaf, of))
+        groups.append(_group(chosen, of, leaf))
+    return jax.tree.unflatten(structure, fresh), groups
 
 
-def _nnx(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
+def _nnx(model: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
     from flax import nnx  # type: ignore[import-not-found]
 
     graph, params, rest = nnx.split(nnx.clone(model), nnx.Param, ...)
     # Parameters are called as in linen, and there in the same order.
-    fresh, rates = _linen_parts(nnx.to_pure_dict(params), drawn, layers, chosen, key)
+    fresh, groups = _linen_parts(nnx.to_pure_dict(params), drawn, layers, chosen, key)
     params = jax.tree.unflatten(jax.tree.structure(params), jax.tree.leaves(fresh))
-    return nnx.merge(graph, params, rest), optimizer(chosen, _matrices, rates)
+    return nnx.merge(graph, params, rest), optimizer(chosen, groups)
 
 
 def _linen_kind(name: tuple[str, ...], leaves: Mapping[tuple[str, ...], Any]) -> str | None:
@@ -169,21 +193,19 @@ def _linen_kind(name: tuple[str, ...], leaves: Mapping[tuple[str, ...], Any]) ->
     return None
 
 
-def _matrices(like: Any) -> Any:
-    """Which parameters have weight decay."""
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, like)
+def _group(chosen: Settings, of: Drawn | None, leaf: Any) -> Group:
+    """That of an array of a dense layer; of a norm where there is none."""
+    found = chosen.norms if of is None else of.weights if leaf.ndim > 1 else of.biases
+    assert found is not None
+    return found
 
 
-def _rate(chosen: Settings, leaf: Any) -> float:
-    return float(chosen.rate_W[0] if leaf.ndim > 1 else chosen.rate_b[0])
-
-
-def _drawn(key: Any, leaf: Any, of: Weights) -> Any:
-    variance = of.variance_W if leaf.ndim > 1 else of.variance_b
+def _drawn(key: Any, leaf: Any, layer: Drawn) -> Any:
+    variance = layer.of.variance_W if leaf.ndim > 1 else layer.of.variance_b
     return jax.random.normal(key, leaf.shape, leaf.dtype) * math.sqrt(variance)
 
 
-def _torch(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings, key: Any) -> Any:
+def _torch(model: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings, key: Any) -> Any:
     import torch  # type: ignore[import-not-found]
 
     norms = tuple(getattr(torch.nn, name) for name in ("LayerNorm", "RMSNorm") if hasattr(torch.nn, name))
@@ -194,31 +216,38 @@ def _torch(model: Any, drawn: Drawn, layers: Sequence[Weights], chosen: Settings
     norms_own = sum(1 for layer in normed for _ in layer.parameters(recurse=False))
     sizes = [(layer.in_features, layer.out_features) for layer in dense]
     _check_layers(sizes, norms_own, others, layers, chosen)
+    for layer, size in zip(dense, sizes):
+        _check_biases(drawn[size], layer.bias is not None)
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for layer in dense:
-            of = drawn[(layer.in_features, layer.out_features)]
+            of = drawn[(layer.in_features, layer.out_features)].of
             for part in layer.parameters(recurse=False):
                 size = math.sqrt(of.variance_W if part.ndim > 1 else of.variance_b)
                 part.copy_(size * torch.randn(part.shape, generator=generator, dtype=part.dtype))
         for layer in normed:
             for name, part in layer.named_parameters(recurse=False):
                 part.fill_(1.0 if name == "weight" else 0.0)
-    groups = list(_groups(dense, normed, chosen))
+    groups = _groups(dense, normed, drawn, chosen)
     if chosen.optimizer in ("sgd", "momentum"):
         return torch.optim.SGD(groups, momentum=chosen.momentum)
     kind = torch.optim.AdamW if chosen.optimizer == "adamw" else torch.optim.Adam
-    return kind(groups, betas=chosen.betas, eps=chosen.epsilon)
+    return kind(groups, betas=chosen.betas)
 
 
-def _groups(dense: Sequence[Any], normed: Sequence[Any], chosen: Settings) -> Iterator[dict[str, Any]]:
-    weights, biases = ([part for layer in dense if (part := getattr(layer, n)) is not None] for n in ("weight", "bias"))
-    yield {"params": weights, "lr": float(chosen.rate_W[0]), "weight_decay": float(chosen.decay_W[0])}
-    if biases:
-        yield {"params": biases, "lr": float(chosen.rate_b[0]), "weight_decay": 0.0}
-    if gains := [part for layer in normed for part in layer.parameters(recurse=False)]:
-        yield {"params": gains, "lr": chosen.rate_norm, "weight_decay": 0.0}
+def _groups(dense: Sequence[Any], normed: Sequence[Any], drawn: Sizes, chosen: Settings) -> list[dict[str, Any]]:
+    """Groups of parameters as PyTorch is given them."""
+    members: dict[Group, list[Any]] = {}
+    for layer in (*dense, *normed):
+        of = drawn[(layer.in_features, layer.out_features)] if layer in dense else None
+        for part in layer.parameters(recurse=False):
+            members.setdefault(_group(chosen, of, part), []).append(part)
+    adaptive = chosen.betas is not None
+    return [
+        {"params": params, "lr": group.rate, "weight_decay": group.decay} | ({"eps": group.epsilon} if adaptive else {})
+        for group, params in members.items()
+    ]
 
 
 def _check_layers(
@@ -234,6 +263,16 @@ def _check_layers(
     if sorted(found) != sorted(wanted):
         raise ValueError(
             f"model has layers of sizes {_check.brief(list(found))}, but the advice is for {_check.brief(wanted)}."
+        )
+
+
+def _check_biases(layer: Drawn, present: bool) -> None:
+    size = f"layers of {layer.of.fan_in} inputs and {layer.of.width} outputs"
+    if present and layer.biases is None:
+        raise ValueError(f"model has biases in {size}, but the advice is for a network without them.")
+    if not present and layer.of.variance_b > 0:
+        raise ValueError(
+            f"model has no biases in {size}, but the advice draws them with the variance {layer.of.variance_b:.4g}."
         )
 
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
@@ -14,7 +14,17 @@ from .. import _check
 from .._accuracy import AccuracyWarning
 from .._result import Made, Result, result
 from ..network import Block, Dense, Division, Network, Residual
-from ..network.engine import Variances, branched, in_words, stream_width, weights_alone, weights_of, with_branches
+from ..network.engine import (
+    Variances,
+    branched,
+    in_words,
+    norms_learn,
+    stream_width,
+    weights_alone,
+    weights_of,
+    with_branches,
+    without_biases,
+)
 from ._apply import applied
 from ._block_program import block_program
 from ._block_start import BlockStart, Kind, block_start
@@ -128,22 +138,25 @@ class BlockAdvice(Tried, Result):
             raise ValueError(
                 "no rates are known: the network holds blocks of one's own, or the advice comes from an older file."
             )
-        trained = any(name.startswith("lambda") for name in _trained_norms(self.specification["blocks"]))
-        return block_settings(optimizer, self.fan_in, self.count, self.share, trained)
+        net = self._network()
+        biases = [layer.biases for layer in weights_of(net)]
+        norms = norms_learn(net.blocks)
+        return block_settings(optimizer, self.fan_in, self.count, self.share, biases=biases, norms=norms)
 
-    def code(self, framework: str = "jax", *, optimizer: str = "sgd") -> str:
+    def code(self, framework: str = "jax", *, optimizer: str | Settings = "sgd") -> str:
         """A program that makes the model and its optimizer, where the repeated block is one residual block.
 
         Between the blocks and the last dense layer stand the norms that a given network has there, and nothing else.
 
         Args:
             framework: "jax" or "equinox", "flax" or "torch".
-            optimizer: "sgd", "momentum", "adam" or "adamw".
+            optimizer: "sgd", "momentum", "adam" or "adamw"; or settings that were changed group by group.
         """
-        net = vars(self).get("_tried") or self.network()
-        return block_program(net, self.depth - 2, framework, self.settings(optimizer))
+        return block_program(self._network(), self.depth - 2, framework, self._chosen(optimizer))
 
-    def apply(self, model: Any, *, params: Any = None, optimizer: str = "sgd", key: Any = None) -> tuple[Any, Any]:
+    def apply(
+        self, model: Any, *, params: Any = None, optimizer: str | Settings = "sgd", key: Any = None
+    ) -> tuple[Any, Any]:
         """The model with weights as advised, and its optimizer with the rates of `settings`.
 
         Args:
@@ -152,12 +165,15 @@ class BlockAdvice(Tried, Result):
                 beside them there may be norms, whose gains become 1 and whose biases 0; they must have neither where
                 those of the advice do not learn.
             params: the variables of a flax.linen module, that `init` gave; for others None.
-            optimizer: "sgd", "momentum", "adam" or "adamw".
+            optimizer: "sgd", "momentum", "adam" or "adamw"; or settings that were changed group by group.
             key: of the weights, `jax.random.key(0)` by default.
         """
         key = jax.random.key(0) if key is None else _check.key("key", key)
-        net = vars(self).get("_tried") or self.network()
-        return applied(model, params, weights_of(net), self.settings(optimizer), key)
+        return applied(model, params, weights_of(self._network()), self._chosen(optimizer), key)
+
+    def _network(self) -> Network:
+        """The network, with users' own functions where this was not loaded from a file."""
+        return vars(self).get("_tried") or self.network()
 
     def _shown(self):
         hidden = ("specification", "curve_strength", "fan_in", "count", "share")
@@ -168,17 +184,6 @@ class BlockAdvice(Tried, Result):
         nothing = {"fan_in": np.empty(0, int), "count": np.empty(0, int), "share": np.empty(0)}
         absent = {"cutoff": None, "comfortable": None, "branch_scale": None, "curve_strength": np.empty(0)}
         return absent | nothing | fields
-
-
-def _trained_norms(blocks: Any) -> Iterator[str]:
-    """Rates of norms, wherever they stand in a record of blocks."""
-    for block in blocks:
-        if isinstance(block, str):
-            continue  # an activation
-        if block["type"] == "Residual":
-            yield from _trained_norms(block["branch"])
-        elif block["type"].endswith("Norm"):
-            yield from (name for name, value in block.items() if name.startswith("lambda") and value is not None)
 
 
 def advise_block(
@@ -203,7 +208,9 @@ def advise_block(
     chosen = block_start(given, step, dense, C_b, C_W, point, K=1.0, count=count)
     # Where no size is special the stream starts at 1, whatever the inputs are.
     first = (1.0 if chosen.kind == "free" else chosen.K_star or 1.0) / q
-    net = _network(step, chosen, count, width, closing, inputs=inputs, outputs=outputs, first=first)
+    ends = _ends(given)
+    net = _network(step, chosen, count, width, closing, ends, inputs=inputs, outputs=outputs, first=first)
+    _refuse_biases(net, given, name=in_words(step.blocks))
     x = np.full(inputs, math.sqrt(q))
     K = _along(step, chosen, q * first, count)
     at = step.slopes(K[:-1], chosen.C_b, chosen.C_W)
@@ -214,7 +221,7 @@ def advise_block(
     verdict = _verdict(numbers["strength"], difference)
     size, shares = numbers["strength"], _shares(net, x, count)
     rates = [
-        float(block_settings(name, **shares, norms=False).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
+        float(block_settings(name, *shares.values()).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
     ]
     found = BlockAdvice(
         activation=name,
@@ -270,15 +277,37 @@ def _network(
     count: int,
     width: int,
     closing: Sequence[Block],
+    ends: tuple[float, float],
     *,
     inputs: int,
     outputs: int,
     first: float,
 ) -> Network:
     blocks = step.variances.put(chosen.C_b, chosen.C_W)
-    own = stream_width(blocks)
-    net = Network(inputs, [Dense(own, C_W=first), *blocks * count, *closing, Dense(outputs)])
+    own, (one, two) = stream_width(blocks), ends
+    dense = Dense(own, C_W=first, lambda_b=one), Dense(outputs, lambda_b=two)
+    net = Network(inputs, [dense[0], *blocks * count, *closing, dense[1]])
     return net if own == width else net.resized(lambda n: round(n * width / own))
+
+
+def _ends(given: Any) -> tuple[float, float]:
+    """Rates of the biases of the first and the last dense block: 0 where those of a given network have none."""
+    if not isinstance(given, Network):
+        return 1.0, 1.0
+    one, two = (
+        0.0 if isinstance(given.blocks[i], Dense) and without_biases(Network(1, [given.blocks[i]])) else 1.0
+        for i in (0, -1)
+    )
+    return one, two
+
+
+def _refuse_biases(net: Network, given: Any, *, name: str) -> None:
+    """A network without biases, of which the advice would be to draw them."""
+    if isinstance(given, Network) and without_biases(given) and not without_biases(net):
+        raise ValueError(
+            f"activation is a network without biases, but {name} is advised with some: add them, or give C_b = 0 and a "
+            "C_W."
+        )
 
 
 def _shares(net: Network, x: np.ndarray, count: int) -> dict[str, np.ndarray]:

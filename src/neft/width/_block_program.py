@@ -1,7 +1,7 @@
 """A residual network as a short program for JAX with Equinox, for Flax or for PyTorch.
 
-A dense layer, equal residual blocks whose skip is a number, norms if there are any, and a dense layer; one rate for
-all of them. Perceptrons have programs of their own.
+A dense layer, equal residual blocks whose skip is a number, each with the norms that follow its sum, norms at the end
+if there are any, and a dense layer. Perceptrons have programs of their own.
 """
 
 import textwrap
@@ -10,8 +10,9 @@ from typing import Any
 
 from .. import _check
 from ..network import Network
-from ..network.engine import Weights, weights_of
-from ._initializers import FRAMEWORKS, activation_line
+from ..network.engine import Weights, step_length, weights_of
+from ._initializers import FRAMEWORKS, LAYER, activation_line
+from ._optimizer_program import optimizer_part
 from ._settings import Settings
 
 _PROGRAMS = {
@@ -22,34 +23,29 @@ import jax
 import jax.numpy as jnp
 import optax
 
-RATE = {rate}
-
+{constants}
 
 def activation(z):
     {activation}
 
 
-def gaussian_layer(key, fan_in, fan_out, std_W, std_b):
-    key, key_W, key_b = jax.random.split(key, 3)
-    layer = eqx.nn.Linear(fan_in, fan_out, key=key)
-    values = std_W * jax.random.normal(key_W, (fan_out, fan_in)), std_b * jax.random.normal(key_b, (fan_out,))
-    return eqx.tree_at(lambda of: (of.weight, of.bias), layer, values)
+{helper}
 
 
 class Block(eqx.Module):
     layers: list
-
+{after_field}
     def __init__(self, key):
         keys = iter(jax.random.split(key, {inside}))
         self.layers = [
 {branch}
         ]
-
+{after_made}
     def __call__(self, x):
         layers = iter(self.layers)
         z = x
 {forward}
-        return {skip}x + z
+{ending}
 
 
 class Network(eqx.Module):
@@ -62,10 +58,10 @@ class Network(eqx.Module):
 
     def __init__(self, key):
         first, last, *rest = jax.random.split(key, {count} + 2)
-        self.first = gaussian_layer(first, {first})
+        self.first = {first}
         self.blocks = [Block(k) for k in rest]
         self.norms = [{norms}]
-        self.last = gaussian_layer(last, {last})
+        self.last = {last}
 
     def __call__(self, x):
         x = self.first(x)
@@ -74,12 +70,10 @@ class Network(eqx.Module):
         return self.last(x)
 
 
-def matrices(params):
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
-
+{functions}
 
 model = eqx.filter_jit(Network)(jax.random.key(0))
-optim = {optimizer}
+optim = optimizer()
 ''',
     "flax": '''"""{title} (Flax)."""
 
@@ -88,17 +82,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-RATE = {rate}
-
+{constants}
 
 def activation(z):
     {activation}
 
 
-def gaussian_layer(fan_out, std_W, std_b):
-    # `normal` is not truncated, unlike Flax's default.
-    init = {{"kernel_init": nn.initializers.normal(std_W), "bias_init": nn.initializers.normal(std_b)}}
-    return nn.Dense(fan_out, **init)
+{helper}
 
 
 class Block(nn.Module):
@@ -106,46 +96,38 @@ class Block(nn.Module):
     def __call__(self, x):
         z = x
 {forward}
-        return {skip}x + z
+{ending}
 
 
 class Network(nn.Module):
     @nn.compact
     def __call__(self, x):
-        x = gaussian_layer({first})(x)
+        x = {first}(x)
         for _ in range({count}):
             x = Block()(x)
         for norm in [{norms}]:
             x = norm(x)
-        return gaussian_layer({last})(x)
+        return {last}(x)
 
 
-def matrices(params):
-    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
-
+{functions}
 
 model = Network()
 params = model.init(jax.random.key(0), jnp.zeros({inputs}))
-optim = {optimizer}
+optim = optimizer()
 ''',
     "torch": '''"""{title} (PyTorch)."""
 
 import torch
 from torch import nn
 
-RATE = {rate}
-
+{constants}
 
 def activation(z):
     {activation}
 
 
-def gaussian_layer(fan_in, fan_out, std_W, std_b):
-    # Gaussian, unlike PyTorch's default, which is uniform.
-    layer = nn.Linear(fan_in, fan_out)
-    nn.init.normal_(layer.weight, std=std_W)
-    nn.init.normal_(layer.bias, std=std_b)
-    return layer
+{helper}
 
 
 class Block(nn.Module):
@@ -154,21 +136,21 @@ class Block(nn.Module):
         self.layers = nn.ModuleList([
 {branch}
         ])
-
+{after_made}
     def forward(self, x):
         layers = iter(self.layers)
         z = x
 {forward}
-        return {skip}x + z
+{ending}
 
 
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first = gaussian_layer({first})
+        self.first = {first}
         self.blocks = nn.ModuleList(Block() for _ in range({count}))
         self.norms = nn.ModuleList([{norms}])
-        self.last = gaussian_layer({last})
+        self.last = {last}
 
     def forward(self, x):
         x = self.first(x)
@@ -177,13 +159,82 @@ class Network(nn.Module):
         return self.last(x)
 
 
+{functions}
+
 torch.manual_seed(0)
 model = Network()
-groups = [
-    {{"params": [part for part in model.parameters() if part.ndim > 1], "weight_decay": {decay:g}}},
-    {{"params": [part for part in model.parameters() if part.ndim == 1], "weight_decay": 0.0}},
-]
-optim = {optimizer}
+optim = optimizer(model)
+''',
+}
+
+_LAYERS = {
+    "flax": {
+        True: """def gaussian_layer(fan_out, std_W, std_b):
+    # `normal` is not truncated, unlike Flax's default.
+    init = {"kernel_init": nn.initializers.normal(std_W), "bias_init": nn.initializers.normal(std_b)}
+    return nn.Dense(fan_out, **init)
+""",
+        False: """def gaussian_layer(fan_out, std_W):
+    # `normal` is not truncated, unlike Flax's default.
+    return nn.Dense(fan_out, use_bias=False, kernel_init=nn.initializers.normal(std_W))
+""",
+    },
+    "torch": {
+        True: """def gaussian_layer(fan_in, fan_out, std_W, std_b):
+    # Gaussian, unlike PyTorch's default, which is uniform.
+    layer = nn.Linear(fan_in, fan_out)
+    nn.init.normal_(layer.weight, std=std_W)
+    nn.init.normal_(layer.bias, std=std_b)
+    return layer
+""",
+        False: """def gaussian_layer(fan_in, fan_out, std_W):
+    # Gaussian, unlike PyTorch's default, which is uniform.
+    layer = nn.Linear(fan_in, fan_out, bias=False)
+    nn.init.normal_(layer.weight, std=std_W)
+    return layer
+""",
+    },
+    "jax": LAYER,
+}
+"""With biases and without."""
+
+# Groups layer by layer; doubled braces stay for the program.
+_BY_LAYER = {
+    "jax": '''def dense(model):
+    inside = [layer for block in model.blocks for layer in block.layers if isinstance(layer, eqx.nn.Linear)]
+    return [model.first, *inside, model.last]
+
+
+def labels(params):
+    """The group of each array."""
+    pairs = list(zip(dense(params), zip(GROUP_W, GROUP_B)))
+    where = lambda of: [leaf for layer in dense(of) for leaf in (layer.weight, layer.bias) if leaf is not None]
+    names = [name for _, pair in pairs for name in pair if name is not None]
+    return eqx.tree_at(where, jax.tree.map(lambda leaf: {norms}, params), names)
+''',
+    "flax": '''def label(path, leaf):
+    """The group of the array that stands there."""
+    *above, layer, what = [part.key for part in path]
+    if not layer.startswith("Dense"):
+        return {norms}
+    place = int(layer.split("_")[1])
+    block = [int(name.split("_")[1]) for name in above if name.startswith("Block")]
+    l = 1 + {per} * block[0] + place if block else -place
+    return (GROUP_B if what == "bias" else GROUP_W)[l]
+
+
+def labels(params):
+    """The group of each array."""
+    return jax.tree_util.tree_map_with_path(label, params)
+''',
+    "torch": '''def labelled(model):
+    """The group of each parameter, beside it."""
+    inside = [layer for block in model.blocks for layer in block.layers if isinstance(layer, nn.Linear)]
+    dense = [model.first, *inside, model.last]
+    pairs = [(name, layer.weight) for name, layer in zip(GROUP_W, dense)]
+    pairs += [(name, layer.bias) for name, layer in zip(GROUP_B, dense) if name is not None]
+    own = {{id(part) for _, part in pairs}}
+    return pairs + [({norms}, part) for part in model.parameters() if id(part) not in own]
 ''',
 }
 
@@ -193,8 +244,10 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
     kind = _check.one_of("framework", framework, FRAMEWORKS)
     kind = "jax" if kind == "equinox" else kind
     middle = [_whole(block) for block in net.to_dict()["blocks"][1:-1]]
-    block, closing = middle[0], middle[count:]
-    _refuse_others(middle[:count], closing)
+    size = step_length(net, count)
+    step, closing = middle[:size], middle[size * count :]
+    _refuse_others(step, closing)
+    block, *after = step
     each = weights_of(net)
     inside = each[1 : 1 + (len(each) - 2) // count]
     width = each[0].width
@@ -207,23 +260,42 @@ def block_program(net: Network, count: int, framework: str, chosen: Settings) ->
     skip = "" if block["skip"] == 1 else f"{block['skip']:.10g} * "
     layers, lines = _branch(kind, block["branch"], inside, width)
     indent = " " * 12
+    words = {"norms": "None" if chosen.norms is None else "GROUP_NORMS", "per": len(inside)}
+    part = optimizer_part("torch" if kind == "torch" else "jax", chosen, each, _BY_LAYER[kind].format(**words))
+    beside = "norm, " * len(closing)
     return _PROGRAMS[kind].format(
-        title=f"Dense layer, {count} residual blocks of width {width}, {'norm, ' * len(closing)}dense layer, by neft",
-        rate=f"{float(chosen.rate_W[0]):.10g}",
+        title=f"Dense layer, {count} residual blocks of width {width}, {beside}dense layer, by neft",
+        constants=part.constants,
+        functions=part.functions,
         activation=activation_line(name, kind),
+        helper=_helper(kind, each),
         inside=max(1, len(inside)),
         branch=textwrap.indent(",\n".join(layers) + ",", indent),
         forward=textwrap.indent("\n".join(lines), " " * 8),
-        skip=skip,
+        **_after(kind, [_norm(kind, norm, width) for norm in after], f"{skip}x + z"),
         inputs=net.inputs,
         outputs=each[-1].width,
         count=count,
-        first=_layer(kind, each[0]),
-        last=_layer(kind, each[-1]),
+        first=_layer(kind, each[0], "first"),
+        last=_layer(kind, each[-1], "last"),
         norms=", ".join(_norm(kind, norm, width) for norm in closing),
-        optimizer=_optimizer(kind, chosen),
-        decay=float(chosen.decay_W[0]),
     )
+
+
+def _after(kind: str, norms: Sequence[str], total: str) -> dict[str, str]:
+    """What follows the sum of a block."""
+    if not norms:
+        return {"after_field": "", "after_made": "", "ending": f"        return {total}"}
+    listed = f"[{', '.join(norms)}]"
+    made = {
+        "jax": f"        self.after = {listed}\n",
+        "torch": f"        self.after = nn.ModuleList({listed})\n",
+        "flax": "",
+    }
+    of = listed if kind == "flax" else "self.after"
+    lines = (f"z = {total}", f"for norm in {of}:", "    z = norm(z)", "return z")
+    ending = "\n".join(f"        {line}" for line in lines)
+    return {"after_field": "    after: list\n", "after_made": made[kind], "ending": ending}
 
 
 def _whole(block: Any) -> dict[str, Any]:
@@ -233,19 +305,33 @@ def _whole(block: Any) -> dict[str, Any]:
     return {**block, "branch": [_whole(part) for part in block["branch"]]} if block["type"] == "Residual" else block
 
 
-def _refuse_others(blocks: Sequence[Any], closing: Sequence[Any]) -> None:
-    for block in blocks:
-        if block["type"] != "Residual" or isinstance(block["skip"], dict):
-            raise ValueError(
-                f"the network repeats {block['type']}, but programs are written for residual blocks whose skip is a "
-                "number."
-            )
-        for part in block["branch"]:
-            if part["type"] not in ("Dense", "Nonlinearity", "LayerNorm", "RMSNorm"):
-                raise ValueError(f"the branch holds {part['type']}, for which no program is written.")
-    for block in closing:
-        if block["type"] not in ("LayerNorm", "RMSNorm"):
-            raise ValueError(f"the network ends with {block['type']}, for which no program is written.")
+def _refuse_others(step: Sequence[Any], closing: Sequence[Any]) -> None:
+    block, *after = step
+    if block["type"] != "Residual" or isinstance(block["skip"], dict):
+        raise ValueError(
+            f"the network repeats {block['type']}, but programs are written for residual blocks whose skip is a number."
+        )
+    for part in block["branch"]:
+        if part["type"] not in ("Dense", "Nonlinearity", *_NORMS):
+            raise ValueError(f"the branch holds {part['type']}, for which no program is written.")
+    for words, blocks in (("after its sums has", after), ("ends with", closing)):
+        for block in blocks:
+            if block["type"] not in _NORMS:
+                raise ValueError(f"the network {words} {block['type']}, for which no program is written.")
+
+
+_NORMS = ("LayerNorm", "RMSNorm")
+
+
+def _helper(kind: str, layers: Sequence[Weights]) -> str:
+    """The functions that make dense layers: with biases, without, or both."""
+    both = (_LAYERS[kind][True], _LAYERS[kind][False].replace("gaussian_layer", _BARE))
+    wanted = {layer.biases for layer in layers}
+    return "\n\n".join(text for text, biases in zip(both, (True, False)) if biases in wanted).rstrip()
+
+
+_BARE = "gaussian_matrix"
+"""What makes a layer without biases."""
 
 
 def _branch(kind: str, branch: Sequence[Any], inside: Sequence[Weights], width: int) -> tuple[list[str], list[str]]:
@@ -257,8 +343,7 @@ def _branch(kind: str, branch: Sequence[Any], inside: Sequence[Weights], width: 
             continue
         if part["type"] == "Dense":
             of = next(dense)
-            key = "next(keys), " if kind == "jax" else ""
-            layers.append(f"gaussian_layer({key}{_layer(kind, of)})")
+            layers.append(_layer(kind, of, "next(keys)"))
             width = of.width
         else:
             layers.append(_norm(kind, part, width))
@@ -266,9 +351,13 @@ def _branch(kind: str, branch: Sequence[Any], inside: Sequence[Weights], width: 
     return layers, lines
 
 
-def _layer(kind: str, of: Weights) -> str:
-    sizes = f"{of.width}" if kind == "flax" else f"{of.fan_in}, {of.width}"
-    return f"{sizes}, {of.variance_W**0.5:.10g}, {of.variance_b**0.5:.10g}"
+def _layer(kind: str, of: Weights, key: str) -> str:
+    """The call that makes a dense layer; only Equinox's takes the key."""
+    sizes = [key, of.fan_in, of.width] if kind == "jax" else [of.width] if kind == "flax" else [of.fan_in, of.width]
+    numbers = [
+        f"{variance**0.5:.10g}" for variance in ((of.variance_W, of.variance_b) if of.biases else (of.variance_W,))
+    ]
+    return f"{'gaussian_layer' if of.biases else _BARE}({', '.join(map(str, [*sizes, *numbers]))})"
 
 
 def _norm(kind: str, norm: Any, width: int) -> str:
@@ -282,19 +371,3 @@ def _norm(kind: str, norm: Any, width: int) -> str:
     if kind == "flax":
         return f"nn.{norm['type']}(epsilon={epsilon:g}, use_scale={gain}" + (f", use_bias={bias})" if centred else ")")
     return f"eqx.nn.{norm['type']}({width}, eps={epsilon:g}, use_weight={gain}, use_bias={bias})"
-
-
-def _optimizer(kind: str, chosen: Settings) -> str:
-    name = chosen.optimizer
-    if name in ("sgd", "momentum"):
-        more = f", momentum={chosen.momentum:g}" if name == "momentum" else ""
-        return f"torch.optim.SGD(groups, lr=RATE{more})" if kind == "torch" else f"optax.sgd(RATE{more})"
-    assert chosen.betas is not None
-    one, two = chosen.betas
-    if kind == "torch":
-        called = "AdamW" if name == "adamw" else "Adam"
-        return f"torch.optim.{called}(groups, lr=RATE, betas=({one:g}, {two:g}), eps={chosen.epsilon:g})"
-    numbers = f"RATE, b1={one:g}, b2={two:g}, eps={chosen.epsilon:g}"
-    if name == "adam":
-        return f"optax.adam({numbers})"
-    return f"optax.adamw({numbers}, weight_decay={float(chosen.decay_W[0]):g}, mask=matrices)"

@@ -12,9 +12,10 @@ from .. import _check
 from .._expression import is_expression, written
 from .._framework_functions import GELU_BY_TANH, HARD_SWISH, RELU6
 from .._public import public
-from ..network import MLP, Layer, Network
-from ..network.engine import perceptron
-from ._settings import Settings
+from ..network import MLP, Network
+from ..network.engine import perceptron, weights_of
+from ._optimizer_program import optimizer_part
+from ._settings import Settings, of_network
 
 FRAMEWORKS = ("jax", "equinox", "flax", "torch")
 """Of which "jax" and "equinox" are the same."""
@@ -79,13 +80,10 @@ _TORCH_BOUNDED = {"max": "torch.clamp({}, min={})", "min": "torch.clamp({}, max=
 _LINE = 112
 
 _NUMBERS = """
-# Layer by layer: standard deviations √(C_W / fan-in) and √C_b, learning rates of weights and biases.
+# Layer by layer: {words}.
 WIDTHS = {widths}
 STD_W = {std_W}
-STD_B = {std_b}
-RATE_W = {rate_W}
-RATE_B = {rate_b}
-
+{std_b}{constants}
 
 def activation(z):
     {activation}
@@ -108,7 +106,7 @@ class Network(eqx.Module):
     def __init__(self, key):
         self.layers = [
             gaussian_layer(k, *sizes)
-            for k, *sizes in zip(jax.random.split(key, len(STD_W)), WIDTHS, WIDTHS[1:], STD_W, STD_B)
+            for k, *sizes in zip(jax.random.split(key, len(STD_W)), WIDTHS, WIDTHS[1:], STD_W{zip_b})
         ]
 
     def __call__(self, x):
@@ -117,23 +115,9 @@ class Network(eqx.Module):
         return self.layers[-1](x)
 
 
-def gaussian_layer(key, fan_in, fan_out, std_W, std_b):
-    key, key_W, key_b = jax.random.split(key, 3)
-    layer = eqx.nn.Linear(fan_in, fan_out, key=key)
-    values = std_W * jax.random.normal(key_W, (fan_out, fan_in)), std_b * jax.random.normal(key_b, (fan_out,))
-    return eqx.tree_at(lambda of: (of.weight, of.bias), layer, values)
+{layer}
 
-
-def optimizer(factor=1.0):
-    """{optimizer} with the rates of each layer times `factor`, for the arrays of a `Network`."""
-
-    def update(directions, params=None):
-        where = lambda of: [leaf for layer in of.layers for leaf in (layer.weight, layer.bias)]
-        rates = [rate for pair in zip(RATE_W, RATE_B) for rate in pair]
-        return eqx.tree_at(where, directions, [-factor * rate * d for rate, d in zip(rates, where(directions))])
-
-    return {chain}
-
+{functions}
 
 model = eqx.filter_jit(Network)(jax.random.key(0))
 optim = optimizer()
@@ -149,22 +133,14 @@ import optax
 class Network(nn.Module):
     @nn.compact
     def __call__(self, x):
-        for l, (fan_out, std_W, std_b) in enumerate(zip(WIDTHS[1:], STD_W, STD_B)):
+        for l, (fan_out, std_W{and_b}) in enumerate(zip(WIDTHS[1:], STD_W{zip_b})):
             # `normal` is not truncated, unlike Flax's default.
-            init = {{"kernel_init": nn.initializers.normal(std_W), "bias_init": nn.initializers.normal(std_b)}}
+            init = {{"kernel_init": nn.initializers.normal(std_W), {init_b}}}
             x = nn.Dense(fan_out, name=f"layer_{{l}}", **init)(activation(x) if l else x)
         return x
 
 
-def optimizer(factor=1.0):
-    """{optimizer} with the rates of each layer times `factor`."""
-    rates = {{f"layer_{{l}}": {{"kernel": W, "bias": b}} for l, (W, b) in enumerate(zip(RATE_W, RATE_B))}}
-
-    def update(directions, params=None):
-        return jax.tree.map(lambda rate, d: -factor * rate * d, {{"params": rates}}, directions)
-
-    return {chain}
-
+{functions}
 
 model = Network()
 params = model.init(jax.random.key(0), jnp.zeros(WIDTHS[0]))
@@ -179,11 +155,10 @@ from torch import nn
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(*sizes) for sizes in zip(WIDTHS, WIDTHS[1:]))
-        for layer, std_W, std_b in zip(self.layers, STD_W, STD_B):
+        self.layers = nn.ModuleList(nn.Linear(*sizes{torch_bias}) for sizes in zip(WIDTHS, WIDTHS[1:]))
+        for layer, std_W{and_b} in zip(self.layers, STD_W{zip_b}):
             # Gaussian, unlike PyTorch's default, which is uniform.
-            nn.init.normal_(layer.weight, std=std_W)
-            nn.init.normal_(layer.bias, std=std_b)
+            nn.init.normal_(layer.weight, std=std_W){torch_init}
 
     def forward(self, x):
         for layer in self.layers[:-1]:
@@ -191,18 +166,70 @@ class Network(nn.Module):
         return self.layers[-1](x)
 
 
-def optimizer(model, factor=1.0):
-    """{optimizer} with the rates of each layer times `factor`."""
-    groups = []
-    for layer, rate_W, rate_b in zip(model.layers, RATE_W, RATE_B):
-        groups.append({{"params": [layer.weight], "lr": factor * rate_W}})
-        groups.append({{"params": [layer.bias], "lr": factor * rate_b{no_decay}}})
-    return {torch_optimizer}
-
+{functions}
 
 torch.manual_seed(0)
 model = Network()
 optim = optimizer(model)
+''',
+}
+
+LAYER = {
+    True: """def gaussian_layer(key, fan_in, fan_out, std_W, std_b):
+    key, key_W, key_b = jax.random.split(key, 3)
+    layer = eqx.nn.Linear(fan_in, fan_out, key=key)
+    values = std_W * jax.random.normal(key_W, (fan_out, fan_in)), std_b * jax.random.normal(key_b, (fan_out,))
+    return eqx.tree_at(lambda of: (of.weight, of.bias), layer, values)
+""",
+    False: """def gaussian_layer(key, fan_in, fan_out, std_W):
+    key, key_W = jax.random.split(key)
+    layer = eqx.nn.Linear(fan_in, fan_out, use_bias=False, key=key)
+    return eqx.tree_at(lambda of: of.weight, layer, std_W * jax.random.normal(key_W, (fan_out, fan_in)))
+""",
+}
+"""A dense layer of Equinox, with biases or without."""
+
+# Where biases are, or are not.
+_WITH = {
+    "words": "standard deviations √(C_W / fan-in) and √C_b",
+    "and_b": ", std_b",
+    "zip_b": ", STD_B",
+    "init_b": '"bias_init": nn.initializers.normal(std_b)',
+    "torch_bias": "",
+    "torch_init": "\n            nn.init.normal_(layer.bias, std=std_b)",
+    "leaves": "for leaf in (layer.weight, layer.bias)",
+    "pairs": "(W, b)",
+    "flax_b": ', "bias": b',
+    "torch_pairs": "((W, layer.weight), (b, layer.bias))",
+}
+_WITHOUT = {
+    "words": "standard deviations √(C_W / fan-in)",
+    "and_b": "",
+    "zip_b": "",
+    "init_b": '"use_bias": False',
+    "torch_bias": ", bias=False",
+    "torch_init": "",
+    "leaves": "for leaf in (layer.weight,)",
+    "pairs": "(W,)",
+    "flax_b": "",
+    "torch_pairs": "((W, layer.weight),)",
+}
+# Groups layer by layer; doubled braces stay for the program.
+_BY_LAYER = {
+    "jax": '''def labels(params):
+    """The group of each array."""
+    where = lambda of: [leaf for layer in of.layers {leaves}]
+    return eqx.tree_at(where, params, [name for W, b in zip(GROUP_W, GROUP_B) for name in {pairs}])
+''',
+    "flax": '''def labels(params):
+    """The group of each array."""
+    pairs = enumerate(zip(GROUP_W, GROUP_B))
+    return {{"params": {{f"layer_{{l}}": {{"kernel": W{flax_b}}} for l, (W, b) in pairs}}}}
+''',
+    "torch": '''def labelled(model):
+    """The group of each parameter, beside it."""
+    layers = zip(GROUP_W, GROUP_B, model.layers)
+    return [pair for W, b, layer in layers for pair in {torch_pairs}]
 ''',
 }
 
@@ -216,7 +243,7 @@ def initializer_code(net: Network, framework: str) -> str:
         framework: "jax" (with Equinox, which is "equinox" too), "flax" or "torch".
 
     >>> print(initializer_code(MLP(widths=(3, 8, 1), activation="tanh"), "torch").splitlines()[0])
-    \"\"\"MLP 3 - 8 - 1, tanh: weights and learning rates layer by layer, by neft (PyTorch).\"\"\"
+    \"\"\"MLP 3 - 8 - 1, tanh: weights and learning rates, by neft (PyTorch).\"\"\"
     """
     return program(perceptron(net, "programs"), framework)
 
@@ -224,62 +251,30 @@ def initializer_code(net: Network, framework: str) -> str:
 def program(net: MLP, framework: str, chosen: Settings | None = None) -> str:
     """The program, with the optimizer of these settings; without any, gradient descent at the rates of the network."""
     framework = _check.one_of("framework", framework, FRAMEWORKS)
-    variances, rates = net.variances(), net.rates()
-    if chosen is not None:
-        rates = [Layer(*pair) for pair in zip(chosen.rate_W.tolist(), chosen.rate_b.tolist())]
+    kind = "jax" if framework == "equinox" else framework
+    variances = net.variances()
+    chosen = of_network(net.rates()) if chosen is None else chosen
+    # Where some layers have biases the others are given some that are 0 and stay so.
+    layers = weights_of(net)
+    biases = any(layer.biases for layer in layers)
+    layers = [layer._replace(biases=biases) for layer in layers]
+    words = _WITH if biases else _WITHOUT
+    part = optimizer_part("torch" if kind == "torch" else "jax", chosen, layers, _BY_LAYER[kind].format(**words))
     numbers = _NUMBERS.format(
+        words=words["words"],
         widths=_literal(net.widths),
         std_W=_literal([variance.W**0.5 for variance in variances]),
-        std_b=_literal([variance.b**0.5 for variance in variances]),
-        rate_W=_literal([rate.W for rate in rates]),
-        rate_b=_literal([rate.b for rate in rates]),
+        std_b=f"STD_B = {_literal([variance.b**0.5 for variance in variances])}\n" if biases else "",
+        constants=part.constants,
         activation=activation_line(net.activation.name if net.activation.remakable else "", framework),
     )
     sizes = [*map(str, net.widths)] if net.depth < 6 else [*map(str, net.widths[:2]), "…", *map(str, net.widths[-2:])]
     name = net.activation.name if net.activation.remakable else "own activation"
     name = name if len(name) < 24 else "activation below"
-    title = f"MLP {' - '.join(sizes)}, {name}: weights and learning rates layer by layer, by neft"
-    form = _PROGRAMS["jax" if framework == "equinox" else framework]
-    return form.format(title=title, numbers=numbers, inputs=net.widths[0], outputs=net.widths[-1], **_optimizer(chosen))
-
-
-def _optimizer(chosen: Settings | None) -> dict[str, str]:
-    """What the optimizer is called, how torch makes it, and as a chain of optax."""
-    last = "optax.stateless(update)"
-    if chosen is None or chosen.optimizer == "sgd":
-        return {
-            "optimizer": "Gradient descent",
-            "torch_optimizer": "torch.optim.SGD(groups)",
-            "no_decay": "",
-            "chain": last,
-        }
-    if chosen.optimizer == "momentum":
-        return {
-            "optimizer": "Gradient descent with momentum",
-            "torch_optimizer": f"torch.optim.SGD(groups, momentum={chosen.momentum:g})",
-            "no_decay": "",
-            "chain": f"optax.chain(optax.trace(decay={chosen.momentum:g}), {last})",
-        }
-    assert chosen.betas is not None
-    one, two = chosen.betas
-    adam = f"optax.scale_by_adam(b1={one:g}, b2={two:g}, eps={chosen.epsilon:g})"
-    more = f"betas=({one:g}, {two:g}), eps={chosen.epsilon:g}"
-    if chosen.optimizer == "adam":
-        return {
-            "optimizer": "Adam",
-            "torch_optimizer": f"torch.optim.Adam(groups, {more})",
-            "no_decay": "",
-            "chain": f"optax.chain({adam}, {last})",
-        }
-    decay = float(chosen.decay_W[0])
-    weights = "lambda tree: jax.tree.map(lambda leaf: leaf.ndim > 1, tree)"
-    lines = [adam, f"optax.add_decayed_weights({decay:g}, {weights})", last]
-    return {
-        "optimizer": "AdamW",
-        "torch_optimizer": f"torch.optim.AdamW(groups, {more}, weight_decay={decay:g})",
-        "no_decay": ', "weight_decay": 0.0',
-        "chain": "optax.chain(\n" + "".join(f"        {line},\n" for line in lines) + "    )",
-    }
+    title = f"MLP {' - '.join(sizes)}, {name}: weights and learning rates, by neft"
+    ends = {"inputs": net.widths[0], "outputs": net.widths[-1]}
+    more = {"numbers": numbers, "functions": part.functions, "layer": LAYER[biases].rstrip()}
+    return _PROGRAMS[kind].format(title=title, **ends, **more, **words)
 
 
 def activation_line(name: str, framework: str) -> str:

@@ -3,8 +3,10 @@
 It stands apart from the advice, whose numbers come from theory and stated rules and never from training.
 """
 
+import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,8 +19,9 @@ from .. import _check
 from .._progress import track
 from .._result import Made, Result, result
 from ..network import Layer, Network
+from ..network.engine import weights_of
 from ._apply import transformation
-from ._settings import Settings
+from ._settings import STILL, Group, Settings
 
 USUAL_RATE = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001, "adamw": 0.001}
 """What tutorials start with, where nobody said what the present rate is."""
@@ -65,7 +68,7 @@ class Tried:
         x: Any,
         y: Any,
         *,
-        optimizer: str = "sgd",
+        optimizer: str | Settings = "sgd",
         present: tuple[Network, Any] | None = None,
         rate: float | None = None,
         steps: int = 300,
@@ -94,7 +97,23 @@ class Tried:
         of: Any = self
         net = vars(self).get("_tried") or of.network()
         more: dict[str, Any] = {"present": present, "rate": rate, "steps": steps, "batch": batch, "key": key}
-        return trial(net, of.settings(optimizer), x, y, **more)
+        return trial(net, self._chosen(optimizer), x, y, **more)
+
+    def _chosen(self, optimizer: str | Settings) -> Settings:
+        """The settings themselves, if they fit, or those of the name."""
+        of: Any = self
+        if not isinstance(optimizer, Settings):
+            return of.settings(optimizer)
+        wanted = of.settings(optimizer.optimizer)
+        if len(optimizer.rate_W) != len(wanted.rate_W):
+            count = len(optimizer.rate_W)
+            raise ValueError(f"optimizer holds settings of {count} layers, but the advice is for {len(wanted.rate_W)}.")
+        if (optimizer.norms is None) != (wanted.norms is None):
+            there = "with" if wanted.norms else "without"
+            raise ValueError(
+                f"optimizer holds settings of another network: the advice is for one {there} trained norms."
+            )
+        return optimizer
 
 
 class Contender(NamedTuple):
@@ -175,22 +194,22 @@ def _targets(y: Any, count: int, outputs: int) -> tuple[np.ndarray, str]:
 def _usual(net: Network, key: Any) -> tuple[Network, Any]:
     """The network as PyTorch and Equinox draw it: uniform weights and biases of ±1/√fan-in."""
     params = net.init(key, dtype=jnp.float32)
+    biases = iter([layer.biases for layer in weights_of(net)])
     keys = iter(jax.random.split(key, 2 * len(jax.tree.leaves(params))))
 
     def drawn(part: Any) -> Any:
         if not isinstance(part, Layer):
             return part
         most = part.W.shape[-1] ** -0.5
-        return Layer(
-            *(jax.random.uniform(next(keys), leaf.shape, leaf.dtype, minval=-most, maxval=most) for leaf in part)
-        )
+        W, b = (jax.random.uniform(next(keys), leaf.shape, leaf.dtype, minval=-most, maxval=most) for leaf in part)
+        return Layer(W, b if next(biases) else jnp.zeros_like(b))
 
     return net, jax.tree.map(drawn, params, is_leaf=lambda part: isinstance(part, Layer))
 
 
 def _one_rate(chosen: Settings, rate: float) -> Settings:
-    same = {name: np.full_like(getattr(chosen, name), rate) for name in ("rate_W", "rate_b")}
-    return Settings(**{**vars(chosen), **same, "rate_norm": rate, "why": "one rate"})
+    same = {name: np.where(getattr(chosen, name) > 0, rate, 0.0) for name in ("rate_W", "rate_b")}
+    return dataclasses.replace(chosen, **same, rate_norm=rate if chosen.rate_norm else 0.0, why="one rate")
 
 
 def _batches(key: Any, count: int, steps: int, batch: int) -> np.ndarray:
@@ -201,27 +220,13 @@ def _batches(key: Any, count: int, steps: int, batch: int) -> np.ndarray:
     return np.concatenate([rng.permutation(count) for _ in range(turns)])[: steps * batch].reshape(steps, batch)
 
 
-def by_layer(params: Any, layers: Any, norms: Any) -> Any:
-    """A tree like the parameters of a network: of each dense layer in turn its pair, of norms one value."""
-    each = iter(layers)
-
-    def one(part: Any) -> Any:
-        return Layer(*next(each)) if isinstance(part, Layer) else norms
-
-    return jax.tree.map(one, params, is_leaf=lambda part: isinstance(part, Layer))
-
-
 def _trained(of: Contender, rows: np.ndarray, x: np.ndarray, y: np.ndarray, loss: str) -> tuple[np.ndarray, float]:
     """Losses of the batches, and on the first points in the end."""
-    chosen = of.chosen
-    # A model that was read may have other layers than the advice: all of them then have the rates of a middle one.
-    count = len(jax.tree.leaves(of.params, is_leaf=lambda part: isinstance(part, Layer)))
-    pairs = list(zip(chosen.rate_W.tolist(), chosen.rate_b.tolist()))
-    pairs += [pairs[len(pairs) // 2]] * max(0, count - len(pairs))
-    rates = by_layer(of.params, pairs, chosen.rate_norm)
-    how = How(chosen.optimizer, chosen.momentum, chosen.betas, chosen.epsilon, float(chosen.decay_W[0]))
-    carry, losses = _begun(of.params, rates, how), []
-    given = (of.net, rates, jnp.asarray(x), jnp.asarray(y))
+    chosen, groups = of.chosen, _groups(of)
+    each = list(dict.fromkeys(groups))
+    how = How(chosen.optimizer, chosen.momentum, chosen.betas, tuple(each.index(group) for group in groups))
+    carry, losses = _begun(of.params, each, how), []
+    given = (of.net, each, jnp.asarray(x), jnp.asarray(y))
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         # Parts of equal length but for the last, so that there are two programs at most.
         for start in track(range(0, len(rows), _CHUNK), of.name):
@@ -231,31 +236,40 @@ def _trained(of: Contender, rows: np.ndarray, x: np.ndarray, y: np.ndarray, loss
     return np.concatenate(losses), final if math.isfinite(final) else math.inf
 
 
+def _groups(of: Contender) -> list[Group]:
+    """The groups of the parameters of a network, in the order of its leaves."""
+    chosen = of.chosen
+    parts = jax.tree.leaves(of.params, is_leaf=lambda part: isinstance(part, Layer))
+    pairs = [(W, b or STILL) for W, b in zip(chosen.weights, chosen.biases)]
+    # A model that was read may have other layers than the advice: all of them then have the rates of a middle one.
+    count = sum(isinstance(part, Layer) for part in parts)
+    pairs += [pairs[len(pairs) // 2]] * max(0, count - len(pairs))
+    each, found = iter(pairs), []
+    for part in parts:
+        found += next(each) if isinstance(part, Layer) else [chosen.norms or STILL]
+    return found
+
+
 class How(NamedTuple):
-    """Numbers of an optimizer, for which a program is compiled."""
+    """What of an optimizer a program is compiled for; `labels` say to which group a parameter belongs."""
 
     optimizer: str
     momentum: float
     betas: tuple[float, float] | None
-    epsilon: float
-    decay: float
+    labels: tuple[int, ...]
 
 
-def _begun(params: Any, rates: Any, how: How) -> Any:
+def _begun(params: Any, groups: Sequence[Group], how: How) -> Any:
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
-    return params, _optimizer(params, rates, how).init(params)
-
-
-def _optimizer(params: Any, rates: Any, how: How) -> optax.GradientTransformation:
-    return transformation(*how, jax.tree.map(lambda leaf: leaf.ndim > 1, params), rates)
+    return params, transformation(*how, groups).init(params)
 
 
 @functools.partial(jax.jit, static_argnames=("how", "loss"))
-def _steps(carry: Any, rows: Any, net: Any, rates: Any, x: Any, y: Any, *, how: How, loss: str) -> Any:
+def _steps(carry: Any, rows: Any, net: Any, groups: Any, x: Any, y: Any, *, how: How, loss: str) -> Any:
     def step(carry: Any, some: Any) -> Any:
         params, state = carry
         value, slope = jax.value_and_grad(lambda p: _cost(net, p, x[some], y[some], loss))(params)
-        moves, state = _optimizer(params, rates, how).update(slope, state, params)
+        moves, state = transformation(*how, groups).update(slope, state, params)
         return (optax.apply_updates(params, moves), state), value
 
     return jax.lax.scan(step, carry, rows)

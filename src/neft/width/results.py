@@ -12,8 +12,8 @@ from ._edgeworth import Density as Density
 from ._interpretation import Interpretation as Interpretation
 from ._kernel_pairs import Kernel as Kernel
 from ._one_input import Tensors as Tensors
-from ._parameterization import Parameterization as Parameterization
 from ._phase import PhaseDiagram as PhaseDiagram
+from ._settings import Group as Group
 from ._settings import Settings as Settings
 from ._statistics import Statistics as Statistics
 from ._trial import Trial as Trial
