@@ -16,20 +16,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammainccinv
 
 from . import _progress
 from ._accuracy import warn_missed
 from ._activation import Activation, derivative_of
-from ._quadrature import elementwise
+from ._blocks import blocks
+from ._quadrature import all_elementwise
 
 Orders = tuple[int, ...]
 
-# Steps of the grid in lengths of σ, tried in turn until two agree.
+# Steps of the grid in lengths of σ, tried in turn until two agree, and by how much each grid reaches beyond the last.
 _STEPS = (0.42, 0.36, 0.31, 0.27, 0.235, 0.205, 0.18)
+_FURTHER = 0.12
 _TERMS = 64  # of the series, at the most
 _SINGLE = 1e-6  # tolerance from which on products are made in float32
 _FINEST = 1e-7  # tolerance that is met
-_NODES = 192  # of the grid, held at once: what they need stays near the processor
+_HELD, _FEWEST = 2**19, 192  # numbers that are held at once, near the processor; nodes of the grid, at the least
+_GATHERED = 2**16  # tuples that are put in place at once
 _FINE = 0.15  # step of the one-dimensional averages, in lengths
 _SMALLEST = 5  # inputs from which on this is worth its table
 
@@ -63,10 +67,12 @@ def given_pairs(
     The error is at most about rtol times the largest entry of each array. With `first` only tuples are made in which at
     most `others` (1 or 2) different inputs stand that are not among that many first ones; the other entries are 0.
     """
-    sample = _hardest(K)
-    spacing, before, error = _STEPS[-1], None, math.inf
-    for spacing in _STEPS:
-        found = _all(act, patterns, K[np.ix_(sample, sample)], spacing, rtol / 3, None, np.dtype(np.float64))
+    plan, sample = _planned(K, first, others, act.length), _hardest(K)
+    tried = _planned(K[np.ix_(sample, sample)], None, 2, act.length)
+    table = _table(act, patterns, plan, max(plan.longest, tried.longest), rtol / 3)
+    grid, before, error = len(_STEPS) - 1, None, math.inf
+    for grid in range(len(_STEPS)):
+        found = _all(patterns, tried, table, grid)
         if before is not None:
             error = max(np.abs(a - b).max() / max(np.abs(b).max(), 1e-300) for a, b in zip(before, found))
             if error <= rtol:
@@ -74,10 +80,11 @@ def given_pairs(
         before = found
     if error > rtol:
         warn_missed(f"products of {act.name}", error, rtol)
-    # What was measured is the error of the coarser step.
-    spacing = _STEPS[max(_STEPS.index(spacing) - 1, 0)] if error <= rtol / 3 else spacing
-    dtype = np.dtype(np.float32 if rtol >= _SINGLE else np.float64)
-    return _all(act, patterns, K, spacing, rtol, first, dtype, others, label=f"averages over {len(K)} inputs")
+    # What was measured is the error of the coarser grid.
+    grid = max(grid - 1, 0) if error <= rtol / 3 else grid
+    if rtol >= _SINGLE:
+        table.single()
+    return _all(patterns, plan, table, grid, label=f"averages over {len(K)} inputs")
 
 
 def _hardest(K: np.ndarray) -> np.ndarray:
@@ -89,41 +96,64 @@ def _hardest(K: np.ndarray) -> np.ndarray:
     return np.unique(np.array(chosen, dtype=int))
 
 
-def _all(
-    act: Activation,
-    patterns: Sequence[Orders],
-    K: np.ndarray,
-    spacing: float,
-    rtol: float,
-    first: int | None,
-    dtype: np.dtype,
-    others: int = 2,
-    label: str | None = None,
-) -> tuple[np.ndarray, ...]:
-    N, length = len(K), act.length
+class _Plan(NamedTuple):
+    """Inputs in the order in which they are paired, the pairs, and how the series of every tuple falls with each."""
+
+    order: np.ndarray
+    K: np.ndarray
+    jobs: list[_Job]
+    measure: np.ndarray
+    chosen: np.ndarray
+
+    @property
+    def widest(self) -> float:
+        """The largest deviation."""
+        return math.sqrt(float(np.diag(self.K).max()))
+
+    @property
+    def longest(self) -> float:
+        """By what the longest series falls."""
+        return float(self.measure[self.chosen].max())
+
+
+def _planned(K: np.ndarray, first: int | None, others: int, length: float) -> _Plan:
+    N = len(K)
     first = N if first is None else first
     order = _central_first(K, first)
     K = K[np.ix_(order, order)]
-    widest = math.sqrt(float(np.diag(K).max()))
-    reach = math.sqrt(2 * math.log(1 / rtol)) + 0.7
-    nodes, weights = _disc(spacing * length / widest if widest > length else spacing, reach)
     jobs = _jobs(N, first) if others == 2 or first == N else _jobs_with_one(N, first)
-    measure, chosen = _shortest(K, jobs, length)
-    longest = float(measure[chosen].max())
+    return _Plan(order, K, jobs, *_shortest(K, jobs, length))
+
+
+def _table(act: Activation, patterns: Sequence[Orders], plan: _Plan, longest: float, rtol: float) -> "_Table":
     if _terms(longest, rtol) > _TERMS:
         warn_missed(f"products of {act.name}", longest**_TERMS, rtol)
-    orders = 1 + max(map(max, patterns))
-    table = _Table(act, orders, min(_terms(longest, rtol), _TERMS), reach * widest, widest, rtol, dtype)
-    results = tuple(np.zeros((N,) * 4) for _ in patterns)
-    for job in _progress.track(jobs, label) if label else jobs:
-        mask = _part(chosen, job)
+    orders, terms = 1 + max(map(max, patterns)), min(_terms(longest, rtol), _TERMS)
+    return _Table(act, orders, terms, _reach(len(_STEPS) - 1, rtol), plan.widest, rtol)
+
+
+def _reach(grid: int, rtol: float) -> float:
+    # Beyond it are rtol/3 of a fourth power's average, as of σσσσ where σ is linear. Finer grids reach further, so that
+    # two of them tell what is missed.
+    return math.sqrt(2 * float(gammainccinv(2.5, rtol / 3))) + _FURTHER * grid
+
+
+def _all(
+    patterns: Sequence[Orders], plan: _Plan, table: "_Table", grid: int, label: str | None = None
+) -> tuple[np.ndarray, ...]:
+    spacing = _STEPS[grid] * min(1.0, table.act.length / plan.widest)
+    nodes, weights = _disc(spacing, _reach(grid, table.rtol))
+    results = tuple(np.zeros((len(plan.K),) * 4) for _ in patterns)
+    gathered = _Tuples(patterns, results)
+    for job in _progress.track(plan.jobs, label) if label else plan.jobs:
+        mask = _part(plan.chosen, job)
         job, mask = job._replace(rows=job.rows[mask.any(axis=1)], columns=job.columns[mask.any(axis=0)]), _packed(mask)
         if not mask.size:
             continue
-        terms = min(_terms(float(_part(measure, job)[mask].max()), rtol), table.terms)
-        found = _averages(patterns, table, K, job, nodes, weights, terms)
-        _fill(results, patterns, job, mask, found)
-    back = np.argsort(order)
+        terms = min(_terms(float(_part(plan.measure, job)[mask].max()), table.rtol), table.terms)
+        gathered.add(job, mask, _averages(patterns, table, plan.K, job, nodes, weights, terms))
+    gathered.fill()
+    back = np.argsort(plan.order)
     return tuple(result[np.ix_(back, back, back, back)] for result in results)
 
 
@@ -214,19 +244,10 @@ def _packed(mask: np.ndarray) -> np.ndarray:
 class _Table:
     """f_k(m, s) of σ and its derivatives as series of Chebyshev polynomials in m and s, as long as rtol wants them."""
 
-    def __init__(
-        self, act: Activation, orders: int, terms: int, reach: float, widest: float, rtol: float, dtype: np.dtype
-    ) -> None:
-        self.act, self.orders, self.terms, self.reach, self.widest, self.dtype = (
-            act,
-            orders,
-            terms,
-            reach,
-            widest,
-            dtype,
-        )
+    def __init__(self, act: Activation, orders: int, terms: int, reach: float, widest: float, rtol: float) -> None:
+        self.act, self.orders, self.terms, self.reach, self.widest, self.rtol = act, orders, terms, reach, widest, rtol
         rng = np.random.default_rng(0)
-        places = reach * rng.uniform(-1, 1, 40), widest * rng.uniform(0, 1, 40) ** 2
+        places = reach * widest * rng.uniform(-1, 1, 40), widest * rng.uniform(0, 1, 40) ** 2
         truth = self._averages(*places)
         size = np.abs(truth).max(axis=(0, 2), keepdims=True)
         in_m, in_s = 48, 12
@@ -236,14 +257,20 @@ class _Table:
             error = float((np.abs(found - truth) / size).max())
             if error <= rtol / 3 or in_m > 400:
                 break
-            in_m, in_s = int(1.3 * in_m), int(1.2 * in_s) + 1
+            # The error falls geometrically.
+            more = math.log(rtol / 6) / math.log(error) if error < 0.1 else 2.0
+            more = min(max(more, 1.1), 2.0)
+            in_m, in_s = math.ceil(more * in_m), math.ceil(more * in_s)
         if error > rtol:
             warn_missed(f"products of {act.name}", error, rtol)
-        self.series = self.series.astype(dtype)
+
+    def single(self) -> None:
+        """Go on in float32."""
+        self.series = self.series.astype(np.float32)
 
     def derivatives(self, z: np.ndarray) -> np.ndarray:
         """σ, σ', … at z, stacked."""
-        return np.stack([elementwise(derivative_of(self.act.function, n), z) for n in range(self.orders)])
+        return np.stack(all_elementwise([derivative_of(self.act.function, n) for n in range(self.orders)], z))
 
     def _averages(self, m: np.ndarray, s: np.ndarray) -> np.ndarray:
         # f_k at pairs of m and s: (pairs, orders, terms). He_k moves weight out to √(4k).
@@ -256,7 +283,7 @@ class _Table:
 
     def _fitted(self, in_m: int, in_s: int) -> np.ndarray:
         angle_m, angle_s = (np.pi * (np.arange(n) + 0.5) / n for n in (in_m, in_s))
-        m, s = self.reach * np.cos(angle_m), self.widest * (np.cos(angle_s) + 1) / 2
+        m, s = self.reach * self.widest * np.cos(angle_m), self.widest * (np.cos(angle_s) + 1) / 2
         values = self._averages(*(axis.ravel() for axis in np.meshgrid(m, s, indexing="ij")))
         values = values.reshape(in_m, in_s, self.orders, self.terms)
         to_m, to_s = (np.cos(np.outer(np.arange(len(a)), a)) * 2 / len(a) for a in (angle_m, angle_s))
@@ -272,7 +299,7 @@ class _Table:
     def values(self, series: np.ndarray, m: np.ndarray) -> np.ndarray:
         """f_k at means m (variables, nodes) and at -m behind them: (variables, orders, terms, 2 nodes)."""
         count, orders, terms, degrees = series.shape
-        t = np.clip(m / self.reach, -1, 1).astype(series.dtype)
+        t = np.clip(m / (self.reach * self.widest), -1, 1).astype(series.dtype)
         T = np.empty((degrees, *t.shape), dtype=series.dtype)
         T[0], T[1] = 1, t
         t = 2 * t
@@ -311,40 +338,56 @@ def _averages(
     square = np.array_equal(rows, columns)
     wanted = sorted({tuple(order) for pattern in patterns for order in itertools.permutations(pattern)})
     wanted = [order for order in wanted if not square or order[2] >= order[3]]
-    sums = np.zeros((len(wanted), terms, len(rows), len(columns)), dtype=table.dtype)
-    of_pair, of_rows, of_columns = (table.at(s[i], k) for i, k in (([p, q], 1), (rows, terms), (columns, terms)))
-    weighted = np.empty((terms, len(rows), 2 * _NODES), dtype=table.dtype)
-    for start in range(0, nodes.shape[1], _NODES):
-        part = slice(start, start + _NODES)
-        m = on.T @ nodes[:, part]
-        pair = table.values(of_pair, m[[p, q]])[:, :, 0]
-        left = table.values(of_rows, m[rows]).transpose(1, 2, 0, 3)  # orders, terms, variables, nodes
-        right = left if square else table.values(of_columns, m[columns]).transpose(1, 2, 0, 3)
-        w = np.concatenate([weights[part], weights[part]]).astype(table.dtype)
+    sums = np.zeros((len(wanted), terms, len(rows), len(columns)), dtype=table.series.dtype)
+    used = np.unique([p, q, *rows, *columns])
+    series = table.at(s[used], terms)
+    (at_p, at_q), of_rows, of_columns = (np.searchsorted(used, of) for of in ([p, q], rows, columns))
+    size = max(_FEWEST, _HELD // (len(used) * max(series.shape[-1], 4 * terms)))
+    weighted = np.empty((terms, len(rows), 2 * size), dtype=table.series.dtype)
+    for part in blocks(nodes.shape[1], size):
+        values = table.values(series, on.T[used] @ nodes[:, part])
+        pair = values[[at_p, at_q], :, 0]
+        left = values[of_rows].transpose(1, 2, 0, 3)  # orders, terms, variables, nodes
+        right = left if square else values[of_columns].transpose(1, 2, 0, 3)
+        w = np.concatenate([weights[part], weights[part]]).astype(table.series.dtype)
+        of_pair = (w * pair[0])[:, None] * pair[1]
         buffer = weighted[..., : len(w)]
         for total, (a, b, c, d) in zip(sums, wanted):
-            np.multiply(left[c], w * pair[0, a] * pair[1, b], out=buffer)
+            np.multiply(left[c], of_pair[a, b], out=buffer)
             total += np.matmul(buffer, right[d].transpose(0, 2, 1))
     powers = rho[None] ** np.arange(terms)[:, None, None]
-    found = {order: np.einsum("krs,krs->rs", total, powers) for order, total in zip(wanted, sums)}
+    found = dict(zip(wanted, np.einsum("okrs,krs->ors", sums, powers)))
     if square:
         found |= {(a, b, d, c): values.T for (a, b, c, d), values in found.items()}
     return found
 
 
-def _fill(
-    results: Sequence[np.ndarray],
-    patterns: Sequence[Orders],
-    job: _Job,
-    mask: np.ndarray,
-    found: dict[Orders, np.ndarray],
-) -> None:
-    r, s = np.nonzero(mask)
-    chosen = {order: values[r, s] for order, values in found.items()}
-    N = len(results[0])
-    for slots in itertools.permutations(range(4)):
-        strides = [N ** (3 - slot) for slot in slots]
-        place = job.p * strides[0] + job.q * strides[1] + job.rows[r] * strides[2] + job.columns[s] * strides[3]
-        for pattern, result in zip(patterns, results):
-            a, b, c, d = (pattern[slot] for slot in slots)
-            result.reshape(-1)[place] = chosen[a, b, c, d]
+class _Tuples:
+    """Averages of tuples (p, q, r, s), gathered over pairs and put where they belong, many at a time."""
+
+    def __init__(self, patterns: Sequence[Orders], results: Sequence[np.ndarray]) -> None:
+        self._patterns, self._results = patterns, results
+        self._tuples: list[np.ndarray] = []
+        self._values: list[dict[Orders, np.ndarray]] = []
+
+    def add(self, job: _Job, mask: np.ndarray, found: dict[Orders, np.ndarray]) -> None:
+        """Those of a pair, over its rows r and columns s, where the mask has them."""
+        r, s = np.nonzero(mask)
+        pair = np.broadcast_to([[job.p], [job.q]], (2, len(r)))
+        self._tuples.append(np.concatenate([pair, job.rows[None, r], job.columns[None, s]]))
+        self._values.append({order: values[r, s] for order, values in found.items()})
+        if sum(part.shape[1] for part in self._tuples) > _GATHERED:
+            self.fill()
+
+    def fill(self) -> None:
+        """Put all that is gathered into the results, in every order of the four inputs."""
+        if not self._tuples:
+            return
+        tuples, N = np.concatenate(self._tuples, axis=1), len(self._results[0])
+        values = {order: np.concatenate([part[order] for part in self._values]) for order in self._values[0]}
+        for slots in itertools.permutations(range(4)):
+            place = np.array([N ** (3 - slot) for slot in slots]) @ tuples
+            for pattern, result in zip(self._patterns, self._results):
+                a, b, c, d = (pattern[slot] for slot in slots)
+                result.reshape(-1)[place] = values[a, b, c, d]
+        self._tuples, self._values = [], []

@@ -34,6 +34,8 @@ _TOLERANCE = 1e-7
 ALIGNED = 1e-7
 """The √(1 - ρ²) that rounding leaves between variables that are multiples of each other, and some room."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_TILE = 64  # nodes of the trapezoid rule
+_PAIRS = 512
 
 
 @float64
@@ -149,6 +151,7 @@ class _Line:
 
     def __init__(self, act: Activation, ca: float, cb: float):
         self.act, self.scales = act, (ca, cb)
+        self._known: dict[tuple[int, float], np.ndarray] = {}
         kinks = [k.position for k in act.kinks]
         breaks = sorted(k / c for k in kinks for c in (ca, cb))
         spread = np.asarray(max(abs(ca), abs(cb)))
@@ -159,10 +162,13 @@ class _Line:
 
     def average(self, p: int, q: int, hermite: int = 0) -> float:
         """⟨He_k(x) σ^(p)(c_a x) σ^(q)(c_b x)⟩, almost everywhere."""
-        first, second = (
-            elementwise(derivative_of(self.act.function, n), c * self.x) for n, c in zip((p, q), self.scales)
-        )
+        first, second = (self._values(n, c) for n, c in zip((p, q), self.scales))
         return float((self.w * np.polynomial.hermite_e.hermeval(self.x, np.eye(5)[hermite]) * first * second).sum())
+
+    def _values(self, n: int, scale: float) -> np.ndarray:
+        if (n, scale) not in self._known:
+            self._known[n, scale] = elementwise(derivative_of(self.act.function, n), scale * self.x)
+        return self._known[n, scale]
 
     def with_deltas(self) -> float:
         """⟨x σ''(c_a x) σ'(c_b x)⟩: a delta that meets a jump sees the middle of it."""
@@ -192,26 +198,57 @@ def _count(act: Activation, spread: float) -> int:
     length = act.length if math.isfinite(act.length) else max(spread, 1.0)
     if act.kinks:
         return 4 * math.ceil(max(6.0, spread * _REACH / length / 2) / 4)
-    return 16 * math.ceil(_REACH / min(0.5, _STEP * length / spread) / 16)
+    return _TILE // 2 * math.ceil(_REACH / min(0.5, _STEP * length / spread) / (_TILE // 2))
 
 
-@functools.partial(jax.jit, static_argnames=("act", "orders", "count"))
 def _smooth(
     act: Activation, orders: tuple[DerivativeOrders, ...], count: int, ca: Array, cb: Array, rho: Array
+) -> np.ndarray:
+    pairs = len(rho)
+    given = (np.pad(np.asarray(values), (0, -pairs % _PAIRS), mode="edge") for values in (ca, cb, rho))
+    tiles = -(-2 * count // _TILE)
+    return np.asarray(_smooth_sums(act, orders, _REACH / count, tiles, pairs, *given))[:, :pairs]
+
+
+# How fine the grid is and how many pairs there are is no part of the program, so that one serves all layers.
+@functools.partial(jax.jit, static_argnames=("act", "orders"))
+def _smooth_sums(
+    act: Activation,
+    orders: tuple[DerivativeOrders, ...],
+    step: Array,
+    tiles: Array,
+    pairs: Array,
+    ca: Array,
+    cb: Array,
+    rho: Array,
 ) -> Array:
-    step = _REACH / count
-    x = jnp.arange(-count, count + 1, dtype=float) * step
-    w = jnp.exp(-x * x / 2) * (step / math.sqrt(2 * math.pi))
-    order = max(max(pair) for pair in orders)
+    highest = max(max(pair) for pair in orders)
 
-    def one(given):
-        ca, cb, rho = given
-        first = jnp.stack([derivative_of(act.function, n)(ca * x) for n in range(order + 1)]) * w[None, :]
-        z = cb * (rho * x[:, None] + jnp.sqrt((1 - rho) * (1 + rho)) * x[None, :])
-        second = jnp.stack([derivative_of(act.function, n)(z) @ w for n in range(order + 1)])
-        return jnp.stack([(first[p] * second[q]).sum() for p, q in orders])
+    def nodes(tile: Array) -> tuple[Array, Array]:
+        # The last one, nine deviations out, is left away.
+        x = (tile * _TILE + jnp.arange(_TILE)).astype(rho.dtype) * step - _REACH
+        return x, jnp.exp(-x * x / 2) * (step / math.sqrt(2 * math.pi))
 
-    return lax.map(one, (ca, cb, rho)).T
+    functions = [derivative_of(act.function, n) for n in range(highest + 1)]
+
+    def one(pair: Array, found: Array) -> Array:
+        a, b, r = ca[pair], cb[pair], rho[pair]
+
+        def along(tile: Array, total: Array) -> Array:
+            x, w = nodes(tile)
+
+            def across(other: Array, inner: Array) -> Array:
+                y, v = nodes(other)
+                z = b * (r * x[:, None] + jnp.sqrt((1 - r) * (1 + r)) * y[None, :])
+                return inner + jnp.stack([f(z) @ v for f in functions])
+
+            second = lax.fori_loop(0, tiles, across, jnp.zeros((highest + 1, _TILE)))
+            first = [f(a * x) * w for f in functions]
+            return total + jnp.stack([(first[p] * second[q]).sum() for p, q in orders])
+
+        return found.at[:, pair].set(lax.fori_loop(0, tiles, along, jnp.zeros(len(orders))))
+
+    return lax.fori_loop(0, pairs, one, jnp.zeros((len(orders), len(rho))))
 
 
 @functools.partial(jax.jit, static_argnames=("act", "orders", "count"))

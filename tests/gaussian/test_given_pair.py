@@ -5,6 +5,9 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+from scipy.stats import norm
 
 from neft import activation
 from neft._given_pair import given_pairs
@@ -51,6 +54,23 @@ def test_products_of_sines_have_a_closed_form(rtol):
     found, truth = sines(rtol)
     for one, other in zip(found, truth):
         assert off(one, other) < rtol
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-7])
+def test_tails_of_a_function_that_grows_are_not_left_out(rtol):
+    """⟨σσσσ⟩ and ⟨σσσ'σ'⟩ of one wide gelu, whose integrands reach further than the Gaussian does."""
+    spread = 2.85
+    z = np.linspace(0.2, 1.0, 6)[:, None] * spread * np.array([[1.0, 0.3]]) / np.hypot(1, 0.3)
+    with jax.enable_x64(True):
+        found = given_pairs(activation("gelu"), [(0, 0, 0, 0), (0, 0, 1, 1)], z @ z.T, rtol=rtol)
+    for array, slopes in zip(found, (0, 2)):
+
+        def integrand(x: float, slopes: int = slopes) -> float:
+            value, slope = spread * x * ndtr(spread * x), ndtr(spread * x) + spread * x * norm.pdf(spread * x)
+            return value ** (4 - slopes) * slope**slopes * norm.pdf(x)
+
+        exact = quad(integrand, -20, 20, points=[0.0], epsabs=1e-12, epsrel=1e-12, limit=200)[0]
+        assert array[-1, -1, -1, -1] == pytest.approx(exact, rel=rtol)
 
 
 @pytest.mark.slow
