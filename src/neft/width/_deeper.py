@@ -49,23 +49,27 @@ def chunks(act: Activation, layer: Tensors, block: Dense, *, balanced: bool) -> 
     All are that block. With `balanced` the rates are those of equal shares at every depth, in units in which the last
     λ_b is 1; else they are its own. P to U are left out, as zeros.
     """
-    run = _compiled(act, balanced)
+    run = _compiled(act)
+    layer, block = (jax.tree.map(lambda value: jnp.asarray(np.asarray(value, float)), one) for one in (layer, block))
     while True:
-        layer, found = run(layer, jax.tree.map(lambda value: jnp.asarray(value, float), block))
+        layer, found = run(layer, block, balanced)
         yield found
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(act: Activation, balanced: bool):
-    def run(layer, block):
+def _compiled(act: Activation):
+    # Which rates are taken is no part of the program, which takes seconds to compile.
+    def run(layer, block, balanced):
         def step(layer, _):
             mean = averages(act, layer.K)
             chi: Any = None if mean.a is None else block.tensors().variance * mean.a
             own = block
-            if balanced:
+            if chi is not None:
                 # Rates of all earlier layers grow by 1/χ_⊥ when a layer is put on top: a change of units of the layer.
-                layer = Tensors(*(t if t is None else t / chi ** RATES_IN[k] for k, t in layer._asdict().items()))
-                own = block.replace(lambda_b=jnp.ones_like(chi), lambda_W=1 / mean.ss)
+                unit = jnp.where(balanced, chi, 1.0)
+                layer = Tensors(*(t if t is None else t / unit ** RATES_IN[k] for k, t in layer._asdict().items()))
+                shares = {"lambda_b": jnp.ones_like(chi), "lambda_W": 1 / mean.ss}
+                own = block.replace(**{k: jnp.where(balanced, v, getattr(block, k)) for k, v in shares.items()})
             # Equal widths; nothing is transported out of the first layer, whose corrections are 0.
             new = next_layer(act, layer, 1.0, own, mean)
             # Nothing here is measured by dNTK and ddNTK: as zeros they are left out by the compiler.
