@@ -490,7 +490,7 @@
       const at = found.points.some(p => Math.abs(p.C_W - this.settings.C_W) < 1e-3 && Math.abs(p.C_b - this.settings.C_b) < 1e-3);
       const name = at ? "critical" : found.names[found.phase[i]], xi = at ? null : found.xi[i];
       const says = { ordered: "inputs become alike", chaotic: "near inputs are driven apart", critical: "differences of inputs last", diverging: "signals grow without bound", unsettled: "signals leave the range that can be computed" }[name];
-      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point ${at ? "is a critical one" : `lies in the ${name} phase`}: with depth ${says}` + (xi !== null && xi < 1e4 && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
+      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point ${name === "critical" ? "is a critical one" : `lies in the ${name} phase`}: with depth ${says}` + (xi !== null && xi < 1e4 && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
         (found.points.length ? " Stars are critical points." : "") + (d3.min(found.chi) < 1 && d3.max(found.chi) > 1 ? " The white line is χ⊥ = 1." : "");
       const rows = found.names.map((one, code) => [one, neft.percent(found.phase.filter(p => p === code).length / found.phase.length), ""]);
       rows.push(...found.points.map(p => ["critical point", `C_W ${neft.short(p.C_W, 5)}`, `C_b ${neft.short(p.C_b, 5)}`]), ["this network", `C_W ${neft.short(this.settings.C_W, 5)}`, `C_b ${neft.short(this.settings.C_b, 5)}`]);
