@@ -116,7 +116,7 @@ def test_show_draws_an_advice_from_a_file(neft, tmp_path):
         ("tanh --try --data fashion-mnist --subset --seed -1", "--seed is -1"),
         (
             "tanh --parameterization mp",
-            "kind is 'mp', but must be one of standard, ntk, mup, depth-mup, completep, yaida",
+            "--parameterization is 'mp', but must be one of standard, ntk, mup, depth-mup, completep, yaida",
         ),
     ],
 )

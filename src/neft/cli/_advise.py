@@ -134,7 +134,9 @@ def advise(
         one_of("--optimizer", optimizer, theory.results.Settings.optimizers)
     if parameterization is None:
         _refuse({"--to-width": to_width, "--to-depth": to_depth, "--s": s}, "--parameterization")
-    elif parameterization == "yaida" and s is None:
+    else:
+        one_of("--parameterization", parameterization, scaling.results.Parameterization.kinds)
+    if parameterization == "yaida" and s is None:
         raise ValueError("--parameterization yaida has an exponent: --s must be given, from 0 (as ntk) to 1 (as mup).")
     _check_trial(verify, {"--steps": steps, "--rate": rate, "--seed": seed}, data, code, parameterization)
     present = None

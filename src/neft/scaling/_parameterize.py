@@ -4,7 +4,7 @@ At the size of the advice every parameterization is the network as advised, with
 programs stay what they are; they differ in what becomes of its numbers at another size, which `transfer` says.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -38,6 +38,7 @@ class Parameterization(Result):
         branch: what the output of every residual branch is multiplied by, beside what the network itself has.
         power_branch: how that goes with the number of blocks.
         source: where the powers come from.
+        kinds: the names that there are.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Parameterization(Result):
     power_branch: float
     source: str
     made: Made
+    kinds: ClassVar[tuple[str, ...]] = KINDS
 
 
 class _Row(NamedTuple):
