@@ -126,26 +126,19 @@ def _cut_rule(xp: Any, spread: Any, breaks: Sequence[Any], cuts: Sequence[float]
 
 def elementwise(function: Callable, z: np.ndarray) -> np.ndarray:
     """function(z) by compiled code that sees one shape only, so that it compiles once however many nodes there are."""
-    compiled, flat, chunk = _compiled(function), z.ravel(), 4096
-    padded = np.pad(flat, (0, -len(flat) % chunk), mode="edge").reshape(-1, chunk)
-    return np.concatenate([np.asarray(compiled(part)) for part in padded])[: len(flat)].reshape(z.shape)
+    return all_elementwise([function], z)[0]
 
 
 def all_elementwise(functions: Sequence[Callable], z: np.ndarray) -> list[np.ndarray]:
     """The same for several functions, which share the work that they have in common."""
-    compiled, flat, chunk = _together(tuple(functions)), z.ravel(), 4096
+    compiled, flat, chunk = _compiled(tuple(functions)), z.ravel(), 4096
     padded = np.pad(flat, (0, -len(flat) % chunk), mode="edge").reshape(-1, chunk)
     parts = zip(*(map(np.asarray, compiled(part)) for part in padded))
     return [np.concatenate(part)[: len(flat)].reshape(z.shape) for part in parts]
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(function: Callable) -> Callable:
-    return jax.jit(function)
-
-
-@functools.lru_cache(maxsize=256)
-def _together(functions: tuple[Callable, ...]) -> Callable:
+def _compiled(functions: tuple[Callable, ...]) -> Callable:
     return jax.jit(lambda z: [function(z) for function in functions])
 
 
