@@ -114,9 +114,10 @@ def output_distribution(density: Density | float, outputs: Float[np.ndarray, "dr
 def ntk_distribution(
     values: Float[np.ndarray, "draws outputs"], *, mean: float, spread: float | None = None, infinite: float
 ) -> Figure:
-    """Drawn diagonal elements of the NTK with two standard errors, over a Gaussian of predicted mean and spread.
+    """Drawn diagonal elements of the NTK with two standard errors, over a log-normal of predicted mean and spread.
 
-    Without a spread there is no Gaussian.
+    Such an element is positive and a product over layers, of which order 1/width knows mean and spread. Without a
+    spread, or with a mean that is not positive, there is no such curve.
     """
     _refuse_empty("values", values)
     figure, axes = panel(f"NTK of {len(values)} networks", "diagonal element H", "density of H")
@@ -126,21 +127,22 @@ def ntk_distribution(
     else:
         # Nearly all of them: the tail is long, and single draws in it would take the room of the others.
         low, high = np.quantile(values, (0.001, 0.999))
-        span = (float(min(mean - 5 * spread, low)), float(max(mean + 5 * spread, high)))
+        span = (float(max(0.0, min(mean - 5 * spread, low))), float(max(mean + 5 * spread, high)))
     if span[1] <= span[0]:
         # What does not differ from draw to draw still has a place on the axis.
         span = (span[0] - 1e-6 * max(1.0, abs(span[0])), span[1] + 1e-6 * max(1.0, abs(span[1])))
     if not np.isfinite([2 * span[0] - span[1], 2 * span[1] - span[0]]).all():
         raise ValueError(f"mean is {mean:g} and spread is {spread}, which no axis can show.")
     _counted(axes, values, span)
-    if spread:
-        grid = np.linspace(*span, 301)
-        curve = np.exp(-(((grid - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+    if spread and mean > 0:
+        grid = np.linspace(span[0], span[1], 302)[1:]
+        square = np.log1p((spread / mean) ** 2)
+        curve = np.exp(-((np.log(grid / mean) + square / 2) ** 2) / (2 * square)) / (grid * np.sqrt(2 * np.pi * square))
         axes.plot(grid, curve, label="predicted mean and spread", **look(0))
     axes.axvline(infinite, label="infinite width", **look(1, 1))
     axes.margins(x=0)
     axes.set_ylim(0, 1.45 * axes.get_ylim()[1])
-    axes.legend(fontsize=8, loc="upper left" if spread is not None else "upper right")
+    axes.legend(fontsize=8, loc="upper right")
     return figure
 
 

@@ -187,10 +187,10 @@ def distributions(context: Context) -> str:
             plot.ntk_distribution(found.ntk, mean=mean, spread=spread, infinite=Theta),
             name="ntk",
             alt=f"Density of the NTK's diagonal elements of {draws} drawn networks with error bars, and "
-            + ("the NTK of infinite width" if spread is None else "a Gaussian of the predicted mean and spread"),
+            + ("the NTK of infinite width" if spread is None else "a log-normal of the predicted mean and spread"),
             caption="How fast an output would learn from this example. At infinite width all draws stand on the dashed "
             "line; at this width they spread around it"
-            + (", as theory says of their mean and spread; their shape is not Gaussian." if spread else "."),
+            + (". The curve is a log-normal of the mean and spread that theory says." if spread and mean > 0 else "."),
         )
     )
 

@@ -8,6 +8,7 @@
   neft.Sentence = Sentence;
 
   const LIMIT = 0.5, FINE = 0.1, BROKEN = 1;
+  const ROUNDING = 1e-12; // of K²: what arithmetic leaves of a V that a norm before the output makes zero
 
   // N(z; 0, k2) [1 + k4 / (24 k2^2) He4(z / sqrt k2)]: docs/theory/width, eq. 19.
   neft.edgeworth = (z, variance, fourth) => {
@@ -40,9 +41,9 @@
       const row = { layer: i + 1, K: value, Theta: has("Theta") ? Theta[i] : null };
       if (width) {
         row.K_n = value + K1[i] / n;
-        row.K_spread = Math.sqrt(Math.max(0, V[i] / n));
-        row.V = V[i];
-        row.coupling = V[i] / (n * value * value);
+        row.V = Math.abs(V[i]) > ROUNDING * value * value ? V[i] : 0;
+        row.K_spread = Math.sqrt(Math.max(0, row.V / n));
+        row.coupling = row.V / (n * value * value);
         row.strength = Math.max(row.coupling, Math.abs(K1[i]) / (n * value));
       }
       if (ntk) {

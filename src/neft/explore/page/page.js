@@ -419,8 +419,10 @@
       const found = this.derived.density ?? { K: this.derived.last.K, variance: null };
       neft.drawDensity(place, found, this.drawn?.outputs, "Density of an output over networks; its numbers are in the table below.");
       let text = "Dashed: the Gaussian of infinite width.";
-      if (found.variance) text = `At width ${this.derived.n} an output has variance ${neft.short(found.variance)} instead of ${neft.short(found.K)} and excess kurtosis ${neft.short(this.derived.kurtosis)}: more outputs near 0 and far out than the dashed Gaussian says.` +
-        (Number.isFinite(found.reach) ? ` Shaded, beyond |z| = ${neft.short(found.reach)}: the correction is more than half of the Gaussian, and is not to be trusted.` : "");
+      const shaded = found.reach > 0 ? `Shaded, beyond |z| = ${neft.short(found.reach)}:` : "Shaded, which is everywhere:";
+      if (found.variance) text = `At width ${this.derived.n} an output has variance ${neft.short(found.variance)} instead of ${neft.short(found.K)} and excess kurtosis ${neft.short(this.derived.kurtosis)}: ` +
+        (this.derived.kurtosis > 0 ? "more outputs near 0 and far out than the dashed Gaussian says." : "it is a Gaussian to this order.") +
+        (Number.isFinite(found.reach) ? ` ${shaded} the correction is more than half of the Gaussian, and is not to be trusted.` : "");
       else if (this.derived.width) text += ` K + K₁/n is not positive: width ${this.derived.n} is too small for a density of order 1/width.`;
       if (this.drawn) text += ` Dots: ${this.drawn.draws} drawn networks.`;
       card.querySelector(".caption").textContent = text;
@@ -435,7 +437,7 @@
       neft.drawTangent(place, tangent, this.drawn?.ntk, "Distribution of the NTK over networks; its numbers are in the table below.");
       const histogram = this.drawn?.ntk;
       card.querySelector(".caption").textContent = tangent.spread
-        ? `The speed at which an output learns differs by ${neft.percent(tangent.spread / tangent.mean)} from network to network; its mean is ${neft.short(tangent.mean)}, at infinite width ${neft.short(tangent.infinite)}.` + (histogram ? ` Drawn: ${neft.short(histogram.mean, 4)} ± ${neft.short(histogram.mean_stderr, 2)}, spread ${neft.short(histogram.std)}.` : "")
+        ? `The speed at which an output learns differs by ${neft.percent(tangent.spread / tangent.infinite)} of its infinite-width value from network to network; its mean is ${neft.short(tangent.mean)}, at infinite width ${neft.short(tangent.infinite)}.` + (histogram ? ` Drawn: ${neft.short(histogram.mean, 4)} ± ${neft.short(histogram.mean_stderr, 2)}, spread ${neft.short(histogram.std)}.` : "")
         : `At infinite width the NTK is ${neft.short(tangent.infinite)} for every network; its spread at this width is not known here.`;
       const rows = [["infinite width", tangent.infinite, 0]];
       if (tangent.spread) rows.push(["order 1/width", tangent.mean, tangent.spread]);
