@@ -18,8 +18,9 @@ from neft.width._initializers import activation_line
 
 def compared(found, x, outputs):
     """The largest difference of outputs, their size, and what was read."""
-    again = np.asarray(found.apply(x)).reshape(outputs.shape)
+    again = np.asarray(found.apply(x))
     return {
+        "shapes": [again.shape, outputs.shape],
         "error": float(np.abs(again - outputs).max()),
         "size": float(np.abs(outputs).max()),
         "blocks": [type(block).__name__ for block in found.network.blocks],
@@ -71,7 +72,7 @@ def main():
         "nnx": neft.read(flax_models.nnx.Linear(64, 64, rngs=flax_models.nnx.Rngs(0))),
     }
     bad = {
-        words: sentence(make(), x=np.ones((2, 1, 8, 8)) if "Max" in words else None)
+        words: sentence(make(), x=np.ones((2, 1, 8, 8)) if "Max" in words or "divisor" in words else None)
         for words, make in torch_models.BAD.items()
     }
     bad["needs the variables"] = sentence(flax_models.Plain())

@@ -225,6 +225,26 @@ def test_what_no_expression_can_say_stays_a_function():
     assert "put your own activation here" in initializer_code(found.network, "jax")
 
 
+@pytest.mark.parametrize("function", [lambda z: z * (z > 0.1).astype(z.dtype), lambda z: jnp.clip(z, 0, 32)])
+def test_what_is_nearly_a_known_function_is_not_read_as_it(function):
+    model = eqx.nn.Sequential([eqx.nn.Linear(6, 20, key=KEYS[8]), eqx.nn.Lambda(function)])
+    found = neft.read(model)
+    # Of these, some are where the two differ: between 0 and 0.1, and above 32.
+    x = jnp.concatenate([scale * jax.random.normal(KEYS[5], (40, 6)) for scale in (0.1, 100)])
+    wanted = jax.vmap(model)(x)
+    assert float(jnp.abs(wanted - jax.nn.relu(jax.vmap(model.layers[0])(x))).max()) > 0.05
+    np.testing.assert_allclose(found.apply(x), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_factor_of_the_last_function_is_read():
+    layers = [eqx.nn.Linear(6, 20, key=KEYS[8]), eqx.nn.Lambda(lambda z: 3 * jnp.tanh(z / 3))]
+    x = 3 * jax.random.normal(KEYS[5], (40, 6))
+    model = eqx.nn.Sequential(layers)
+    np.testing.assert_allclose(neft.read(model).apply(x), jax.vmap(model)(x), rtol=1e-5, atol=1e-5)
+    model = eqx.nn.MLP(6, "scalar", 8, 1, key=KEYS[8])
+    assert neft.read(model).apply(x).shape == jax.vmap(model)(x).shape == (40,)
+
+
 class Odd(eqx.Module):
     """A layer, and something else."""
 
@@ -250,6 +270,7 @@ def odd(then):
         (lambda z, x: z @ jnp.outer(x, x), ["both come from the input", "attention"]),
         (lambda z, x: z[:2], ["part of a vector"]),
         (lambda z, x: z * x, ["as a gate is"]),
+        (lambda z, x: z - z.mean(), ["a mean over entries", "without a norm"]),
         (lambda z, x: z + x, ["the skip starts at the input"]),
         (lambda z, x: (z, x), ["returns 2 arrays"]),
         (lambda z, x: jnp.ones(3), ["do not depend on its input"]),
@@ -277,6 +298,9 @@ def test_what_is_no_model_gets_a_sentence():
     broken = eqx.tree_at(lambda of: of.layers[0].weight, Plain(KEYS[0]), jnp.full((40, 6), jnp.nan))
     with one_sentence("layers.0.weight", "finite"):
         neft.read(broken)
+    norm = eqx.tree_at(lambda of: of.weight, eqx.nn.LayerNorm(4), jnp.full(4, jnp.nan))
+    with one_sentence("layers.1.weight", "finite"):
+        neft.read(eqx.nn.Sequential([eqx.nn.Linear(4, 4, key=KEYS[0]), norm]))
 
 
 class Attention(eqx.Module):

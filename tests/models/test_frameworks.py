@@ -34,7 +34,7 @@ def answers():
 
 
 MODELS = [
-    *("torch, functions", "linen, functions"),
+    *("torch, functions", "linen, functions", "torch, moved axes", "torch, channels last"),
     *("torch, plain", "torch, pre-norm", "torch, post-norm", "torch, 20 layers", "torch, convolutional"),
     *("linen, plain", "linen, pre-norm", "linen, convolutional", "nnx, post-norm", "nnx, 20 layers", "nnx, batch norm"),
 ]
@@ -44,6 +44,7 @@ MODELS = [
 def test_the_network_gives_what_the_model_gives(answers, name):
     found = answers["models"][name]
     assert found["size"] > 0.1 and found["error"] < 1e-5 * max(1, found["size"])
+    assert found["shapes"][0] == found["shapes"][1]
     assert not any("\n" in note for note in found["notes"]) and "C_W" in found["table"]
 
 

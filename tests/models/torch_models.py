@@ -114,7 +114,36 @@ def functions():
     return nn.Sequential(*found, nn.Linear(6, 2))
 
 
+class Moved(nn.Module):
+    """Axes in another order, entries in the order of channels first behind Flatten, a factor at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.slope = nn.Conv2d(2, 3, (2, 3)), nn.BatchNorm1d(24), nn.PReLU()
+        self.fc, self.out = nn.Linear(24, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.slope(self.norm(self.conv(x.transpose(2, 3)).flatten(1)))
+        x = F.softplus(self.fc(x), 1, 1)
+        return 3 * torch.tanh(self.out(x) / 3)
+
+
+class ChannelsLast(nn.Module):
+    """A vector of channels last first of all, then what changes in place and is used no more."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.inner, self.out = nn.Linear(40, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        x = self.fc(x.permute(0, 2, 3, 1).flatten(1))
+        x = x + self.inner(F.relu(x))
+        return self.out(F.relu(x, inplace=True).clamp(0.05, 50)).squeeze(-1)
+
+
 MODELS = {
+    "moved axes": (Moved, (2, 4, 5)),
+    "channels last": (ChannelsLast, (2, 4, 5)),
     "functions": (functions, (6,)),
     "plain": (Plain, (1, 28, 28)),
     "pre-norm": (PreNorm, (5,)),
@@ -193,7 +222,59 @@ class Activated(nn.Module):
         return self.last(x + torch.tanh(self.inner(x)))
 
 
+class Assigned(nn.Module):
+    """A sum in place, of which the skip knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(5, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        before = x
+        x += self.inner(torch.relu(x))
+        return self.last(before)
+
+
+class InPlace(nn.Module):
+    """A skip around an activation that changes what is skipped."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(5, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(x + self.inner(self.act(x)))
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = self.fc(x)
+        return x - x.mean(-1, keepdim=True)
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.fc(x).to(torch.int32).to(torch.float32)
+
+
 BAD = {
+    "a mean over entries that is subtracted without a norm": Centred,
+    "add whose result is not used": Assigned,
+    "the skip starts at activations": InPlace,
+    "a conversion to torch.int32": Whole,
+    "weight is computed from something else": lambda: nn.utils.weight_norm(nn.Linear(3, 4)),
+    "a divisor of its own": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.AvgPool2d(2, divisor_override=3)),
     "holds attention, a softmax over a product of two": Attention,
     "holds attention": lambda: nn.Sequential(nn.Linear(8, 8), Fused()),
     "branch ends in the activation tanh (after inner)": Activated,

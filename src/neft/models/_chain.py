@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -10,13 +11,14 @@ from ..network import AvgPool, Flatten, GlobalAvgPool
 from ._graph import MARK, Known, Node, between, segments
 from ._pieces import Branched, Normed, Piece, Plain, Weighted, Window, common, multiplied, tail
 from ._recognize import centres, expressed, named, norm_of, own, scale_of
-from ._refuse import refuse
+from ._refuse import refuse, refuse_by_name
 from ._values import elementwise, function_of
 
 Labels = tuple[str, ...]
 """What each axis is: "N" the inputs, "H" and "W" positions, "C" entries or channels, "1" an axis of one."""
 
 POSITIONS = ("H", "W")
+_ORDER = ": there the order of entries is another one than the network's, positions before channels"
 
 
 class Chain:
@@ -38,20 +40,26 @@ class Chain:
         self.scale = 1.0
         self.flattened = False
         self.notes: list[str] = []
+        # Where the network's entries stand among the model's, where their orders differ.
         self._columns: np.ndarray | None = None
         self._centred = False
+        self._given = [label for label, size in zip(labels, start.shape) if size > 1 and label != "N"]
         self._run: list[tuple[Node, list[Node]]] = []
         at = start
         for nodes in segments(start, end):
             self._take(at, nodes)
             at = nodes[-1]
         self._flush()
+        if self._centred:
+            self._refuse_mean(at)
+        if self._columns is not None:
+            refuse_by_name("Flatten, or moved axes, with no weights after it", at.where, _ORDER)
         if self.scale != 1 and self.pieces:
             self._finish(at)
 
     def _take(self, start: Node, nodes: list[Node]) -> None:
         if self._centred and len(nodes) == 1:
-            refuse(nodes, ": a mean is subtracted before it without a norm")
+            self._refuse_mean(nodes[0])
         if len(nodes) == 1 and self._vector(nodes[0]) is not None:
             self._flush()
             self._affine(nodes[0])
@@ -119,7 +127,9 @@ class Chain:
         if not (isinstance(last, Plain) and last.names == () and hasattr(last.of, "function")):
             refuse([end], ": a factor follows a norm or a pool at the end of it")
         activation, scale = last.of, self.scale
-        self.pieces[-1] = Plain(own(lambda z: scale * activation(z), f"{scale:g} {activation.name}"))  # type: ignore[union-attr, operator]
+        found = own(lambda z: scale * activation(z), f"{scale:g} {activation.name}", self._own)  # type: ignore[union-attr, operator]
+        self._own.append(found)
+        self.pieces[-1] = Plain(found)
         self.scale = 1.0
 
     # Vectors of parameters: biases and gains.
@@ -232,10 +242,13 @@ class Chain:
             refuse([node], ": it has groups or is dilated")
         if self.labels[lhs[1]] != "C" or self.labels[lhs[0]] not in ("N", "1"):
             refuse([node], ": its channels are not those of the layer before it")
-        W = np.transpose(known.value, (*rhs[2:], rhs[1], rhs[0]))
-        strides = tuple(params["window_strides"])
-        sizes = [node.args[0].shape[axis] for axis in lhs[2:]]  # type: ignore[union-attr]
-        padding = _padding(W.shape[:-2], strides, tuple(map(tuple, params["padding"])), sizes)
+        # The network has positions in the order H, W, whatever the model made of them.
+        places = [self.labels[axis] for axis in lhs[2:]]
+        order = sorted(range(len(places)), key=lambda i: places[i] if set(places) <= set(POSITIONS) else "")
+        W = np.transpose(known.value, (*(rhs[2 + i] for i in order), rhs[1], rhs[0]))
+        strides = tuple(params["window_strides"][i] for i in order)
+        sizes = [node.args[0].shape[lhs[2 + i]] for i in order]  # type: ignore[union-attr]
+        padding = _padding(W.shape[:-2], strides, tuple(tuple(params["padding"][i]) for i in order), sizes)
         if padding is None:
             refuse([node], f": its padding {params['padding']} is neither SAME nor VALID")
         labels = [""] * len(out)
@@ -270,14 +283,17 @@ class Chain:
         self.labels, merged = found
         if not merged:
             return
-        if not self.pieces:
-            self.flattened = True
-            return
-        # The model's order of entries, channels first perhaps, in that of Flatten: positions, then channels.
+        # The model's order of entries, channels first perhaps, in the network's: that of the inputs as they are given,
+        # or that of Flatten, positions, then channels.
+        first_of_all = not self.pieces
+        kept = self._given if first_of_all else [*POSITIONS, "C"]
         index = np.arange(math.prod(sizes[label] for label in merged)).reshape([sizes[label] for label in merged])
-        order = [merged.index(label) for label in (*POSITIONS, "C") if label in merged]
-        self._columns = index.transpose(order).ravel()
-        self._push(Plain(Flatten()))
+        columns = index.transpose([merged.index(label) for label in kept if label in merged]).ravel()
+        if first_of_all:
+            self.flattened = True
+        else:
+            self._push(Plain(Flatten()))
+        self._columns = None if np.array_equal(columns, np.arange(columns.size)) else columns
 
     def _op_reduce_sum(self, node: Node, first: bool) -> None:
         before, axes = node.args[0].shape, tuple(node.params["axes"])  # type: ignore[union-attr]
@@ -305,6 +321,10 @@ class Chain:
     def _op_batch_norm(self, node: Node, first: bool) -> None:
         known = [arg for arg in node.args[1:] if isinstance(arg, Known)]
         mean, variance, gain, bias, epsilon = (np.asarray(arg.value) for arg in known)
+        if self._columns is not None:
+            mean, variance, gain, bias = (
+                np.broadcast_to(value, self._columns.shape)[self._columns] for value in (mean, variance, gain, bias)
+            )
         gain, bias = (value if arg.names else None for arg, value in zip(known[2:], (gain, bias)))
         names = tuple(name for arg in known for name in arg.names)
         self._push(Normed(True, float(epsilon), gain, bias, names, (mean, variance)))
@@ -325,6 +345,10 @@ class Chain:
             refuse(nodes)
 
     def _residual(self, start: Node, nodes: list[Node]) -> None:
+        if self._centred:
+            self._refuse_mean(nodes[-1])
+        if self._columns is not None:
+            refuse_by_name("a residual sum that begins behind Flatten or moved axes", nodes[-1].where, _ORDER)
         ways = [Chain(start, arg, self.labels, self._own) for arg in nodes[-1].before if between(start, arg)]
         if len(ways) != 2:
             refuse(nodes)
@@ -343,6 +367,10 @@ class Chain:
         along = skip.pieces[0] if skip.pieces else skip.scale
         assert isinstance(along, Weighted | float)
         self.pieces.append(Branched(branch.pieces, along))
+
+    @staticmethod
+    def _refuse_mean(node: Node) -> NoReturn:
+        refuse_by_name("a mean over entries that is subtracted without a norm", node.where)
 
     @property
     def lone(self) -> bool:

@@ -13,7 +13,7 @@ from ..network import Network
 from ._chain import POSITIONS, Chain
 from ._graph import DoesNotFit, Node, traced
 from ._model import Model
-from ._pieces import Weighted, each
+from ._pieces import Normed, each
 from ._reading import Reading, row
 from ._refuse import refuse_attention
 
@@ -74,6 +74,7 @@ def read(model: Any, params: Any = None, x: Any = None) -> Reading:
         specification=net.to_dict(),
         axes=tuple(label for label in axes if label != "N"),
         flattened=chain.flattened,
+        single="C" not in chain.labels,
         values=tuple(np.asarray(leaf) for piece in chain.pieces for leaf in piece.leaves()),
         notes=tuple(notes),
         made=Made.by("neft.read", specification={"framework": given.framework, "shape": list(shape)}),
@@ -85,8 +86,9 @@ def read(model: Any, params: Any = None, x: Any = None) -> Reading:
 
 def _blocks(chain: Chain) -> list[Any]:
     for piece in each(chain.pieces):
-        if isinstance(piece, Weighted) and not np.isfinite(piece.W).all():
-            raise ValueError(f"the weights {', '.join(piece.names)} hold NaN or infinities, but must be finite.")
+        moments = (piece.moments or ()) if isinstance(piece, Normed) else ()
+        if not all(np.isfinite(numbers).all() for numbers in (*piece.leaves(), *moments)):
+            raise ValueError(f"the parameters {', '.join(piece.names)} hold NaN or infinities, but must be finite.")
     return [piece.block() for piece in chain.pieces]
 
 

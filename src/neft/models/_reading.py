@@ -47,6 +47,7 @@ class Reading(Result):
         specification: the network as `Network.to_dict` gives it.
         axes: of one input of the model, such as ("C", "H", "W").
         flattened: whether the model makes a vector of them first.
+        single: whether the model's one output of an input is a number, and not a vector of one.
         values: the arrays of the parameters, one after the other.
         notes: what is different from the model, and what cannot be known.
     """
@@ -56,6 +57,7 @@ class Reading(Result):
     specification: dict[str, Any]
     axes: tuple[str, ...]
     flattened: bool
+    single: bool
     values: tuple[Float[np.ndarray, "..."], ...]
     notes: tuple[str, ...]
     made: Made
@@ -90,8 +92,9 @@ class Reading(Result):
         return x.transpose(*range(many), *(many + axis for axis in order))
 
     def apply(self, x: Any) -> Any:
-        """The network's outputs for inputs of the model."""
-        return self.network.apply(self.params, self.arranged(x))
+        """The network's outputs for inputs of the model, in the shape of the model's."""
+        found = self.network.apply(self.params, self.arranged(x))
+        return found[..., 0] if self.single else found
 
     def _shown(self):
         yield from ((name, value) for name, value in super()._shown() if name not in ("specification", "values"))

@@ -40,7 +40,7 @@ def scale_of(function: Callable[[Any], Any]) -> float | None:
     if values is None:
         return None
     factor = float(values @ _POINTS / (_POINTS @ _POINTS))
-    return factor if _close(values, factor * _POINTS) else None
+    return factor if _close(values, factor * _POINTS) and _everywhere(function, lambda z: factor * z) else None
 
 
 def named(function: Callable[[Any], Any]) -> Activation | None:
@@ -50,8 +50,8 @@ def named(function: Callable[[Any], Any]) -> Activation | None:
         return None
     for names in (_PLAIN, _families(values), EXPRESSIONS):
         for name, others in zip(names, _named_values(names)):
-            if _close(values, others):
-                return activation(name)
+            if _close(values, others) and _everywhere(function, (found := activation(name)).function):
+                return found
     return None
 
 
@@ -140,6 +140,14 @@ def _named_values(names: tuple[str, ...]) -> np.ndarray:
     # One program for all of them. What else is known of an expression takes seconds to find out.
     functions = [parsed(name)[1] if is_expression(name) else activation(name) for name in names]
     return np.array(jax.jit(lambda z: [function(z) for function in functions])(_POINTS))
+
+
+def _everywhere(one: Callable[[Any], Any], other: Callable[[Any], Any]) -> bool:
+    # Between the points, and far out, where formulas of the same function may overflow.
+    with np.errstate(all="ignore"):
+        values, others = (np.asarray(float64(function)(_EVERYWHERE), np.float64) for function in (one, other))
+    seen = np.isfinite(values) & np.isfinite(others)
+    return _close(values[seen], others[seen])
 
 
 def _close(values: np.ndarray, others: np.ndarray) -> bool:

@@ -1,5 +1,6 @@
 """PyTorch modules: traced by torch.fx, and what was traced is written in JAX."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,6 +37,12 @@ def torch_model(module: Any) -> Model:
     tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     params = {name: _numbers(name, tensor) for name, tensor in tensors}
     notes: list[str] = []
+    if dead := [_name(n) for n in graph.nodes if n.op == "call_function" and not n.users and _name(n) in _ASSIGNED]:
+        # What stands in the graph for `h += f(h)` is a sum; whether h has another name there cannot be seen.
+        raise ValueError(
+            f"the model holds the operation {dead[0]} whose result is not used, but what changes in place under "
+            "another name cannot be read."
+        )
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     if more := [node.name for node in inputs[1:] if not node.args]:
         raise ValueError(f"the model takes {', '.join(more)} beside its input, but must be a function of one input.")
@@ -48,6 +55,9 @@ def torch_model(module: Any) -> Model:
                 return fx.node.map_arg(node.args[0], values.__getitem__)
             if node.op != "placeholder":
                 values[node] = _value(node, values, module, params, notes)
+                if _in_place(node, module):
+                    # Whoever uses what it was done to afterwards, a skip for instance, uses what came of it.
+                    values[node.args[0]] = values[node]
         raise ValueError("the model holds no output, which is not among what can be read.")
 
     return Model("PyTorch", function, params, IMAGES_FIRST, "uniform", notes)
@@ -67,6 +77,7 @@ def _refuse_attention(graph: Any, module: Any) -> None:
             behind.add(node)
 
 
+_ASSIGNED = ("add", "sub", "mul", "truediv")
 _PRODUCTS = ("matmul", "mm", "bmm", "baddbmm", "einsum")
 
 
@@ -106,6 +117,25 @@ def _value(node: Any, values: dict[Any, Any], module: Any, params: Params, notes
         ) from None
 
 
+def _in_place(node: Any, module: Any) -> bool:
+    if not node.args or not isinstance(node.args[0], fx.Node) or node.op not in _CALLS:
+        return False
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(node.target), "inplace", False))
+    called: Any = node.target
+    name = called if isinstance(called, str) else called.__name__
+    if name in ("iadd", "isub", "imul", "itruediv") or (name.endswith("_") and not name.endswith("__")):
+        return True
+    try:
+        given = inspect.signature(called).bind(*node.args, **node.kwargs).arguments
+    except (TypeError, ValueError):
+        return bool(node.kwargs.get("inplace", False))
+    return bool(given.get("inplace", False))
+
+
+_CALLS = ("call_module", "call_function", "call_method")
+
+
 def _constant(value: Any) -> Any:
     return jnp.asarray(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value
 
@@ -122,6 +152,11 @@ def _layer(layer: Any, target: str, params: Params, notes: list[str], x: Any, *a
     def own(name: str) -> Any:
         return params.get(f"{target}.{name}")
 
+    if own("weight") is None and (kind == "Linear" or kind.startswith("Conv")):
+        raise ValueError(
+            f"the model holds {kind} (in {target}) whose weight is computed from something else, as weight_norm and "
+            "spectral_norm of torch.nn.utils do, but only weights that are parameters can be read."
+        )
     return known(layer, own, x)
 
 
@@ -146,6 +181,8 @@ def _batch_norm(layer: Any, own: Own, x: Any) -> Any:
 def _pool(layer: Any, own: Own, x: Any) -> Any:
     if np.any(layer.padding) or layer.ceil_mode:
         raise ValueError("the model holds a pool with padding, but only windows that stay inside can be read.")
+    if getattr(layer, "divisor_override", None) is not None:
+        raise ValueError("the model holds a pool with a divisor of its own, but only means can be read.")
     axes = 1 if type(layer).__name__.endswith("1d") else 2
     return ops.average_pool(x, layer.kernel_size, layer.stride, axes)
 
@@ -157,7 +194,7 @@ def _adaptive(layer: Any, own: Own, x: Any) -> Any:
 
 
 def _prelu(layer: Any, own: Own, x: Any) -> Any:
-    slopes = np.unique(own("weight"))
+    slopes = np.unique(layer.weight.detach().cpu().numpy())
     if len(slopes) > 1:
         raise ValueError("the model holds PReLU with several slopes, but only one for all entries can be read.")
     return ops.leaky_relu(x, float(slopes[0]))

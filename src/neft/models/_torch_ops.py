@@ -29,8 +29,8 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool 
 
 
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
-    """Softplus; what PyTorch does above its threshold is the same to rounding."""
-    return jax.nn.softplus(beta * x) / beta
+    """Softplus, and z itself above the threshold."""
+    return jnp.where(beta * x > threshold, x, jax.nn.softplus(beta * x) / beta)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -122,6 +122,16 @@ def same(x: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
+def converted(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Another precision or device, which does nothing to numbers here; never whole numbers."""
+    for value in (*args, *kwargs.values()):
+        kind = getattr(value, "dtype", value)
+        whole = jnp.issubdtype(kind, jnp.integer) if hasattr(value, "dtype") else None
+        if whole or getattr(kind, "is_floating_point", True) is False:
+            raise ValueError(f"the model holds a conversion to {kind}, which is not among the layers that can be read.")
+    return x
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": sum_of,
     "iadd": sum_of,
@@ -196,7 +206,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gt": lambda x, other: x > other,
     "le": lambda x, other: x <= other,
     "lt": lambda x, other: x < other,
-    **dict.fromkeys(("contiguous", "float", "to", "clone", "type_as", "identity"), same),
+    **dict.fromkeys(("contiguous", "float", "clone", "identity"), same),
+    **dict.fromkeys(("to", "type_as"), converted),
     "conv1d": lambda x, w, b=None, stride=1, padding=0, dilation=1, groups=1: conv(
         x, w, b, stride, padding, dilation, groups
     ),

@@ -42,7 +42,9 @@ def function_of(nodes: Sequence[Node], start: Node) -> Callable[[Any], Any]:
         found = [z]
         for step, params, places in steps:
             args = [found[place] if isinstance(place, int) else _as(library, place.number, z) for place in places]
-            found.append(step(library, params, *args))
+            made = step(library, params, *args)
+            # What a comparison gives becomes a number of the program's own precision.
+            found.append(_as(library, made, z) if made.dtype != z.dtype else made)
         return found[-1]
 
     return function

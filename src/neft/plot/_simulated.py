@@ -134,7 +134,7 @@ def ntk_distribution(
     if not np.isfinite([2 * span[0] - span[1], 2 * span[1] - span[0]]).all():
         raise ValueError(f"mean is {mean:g} and spread is {spread}, which no axis can show.")
     _counted(axes, values, span)
-    if spread and mean > 0:
+    if spread and spread > 1e-6 * mean > 0:
         grid = np.linspace(span[0], span[1], 302)[1:]
         square = np.log1p((spread / mean) ** 2)
         curve = np.exp(-((np.log(grid / mean) + square / 2) ** 2) / (2 * square)) / (grid * np.sqrt(2 * np.pi * square))
