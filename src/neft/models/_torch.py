@@ -127,7 +127,7 @@ def _in_place(node: Any, module: Any) -> bool:
     if name in ("iadd", "isub", "imul", "itruediv") or (name.endswith("_") and not name.endswith("__")):
         return True
     try:
-        given = inspect.signature(called).bind(*node.args, **node.kwargs).arguments
+        given = inspect.signature(called).bind(*node.args, **node.kwargs).arguments  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return bool(node.kwargs.get("inplace", False))
     return bool(given.get("inplace", False))
