@@ -11,7 +11,7 @@ from helpers import one_sentence
 
 from fisher import reference
 from neft import MLP, BatchNorm, Dense, Layer, LayerNorm, Network, Residual, RMSNorm, fisher
-from neft.fisher import capture, refresh, rngd, scale_by_rngd, soap
+from neft.fisher import Settings, capture, refresh, rngd, scale_by_rngd, soap
 from neft.fisher._glorot import glorot
 from neft.fisher._layers import layers
 from neft.fisher._optimizers import averaging, in_units
@@ -467,6 +467,37 @@ class Never(Twice):
         return x
 
 
+class Mapped(Twice):
+    def __call__(self, x):
+        return jax.vmap(self.first)(x[None])[0]
+
+
+class Compiled(Twice):
+    def __call__(self, x):
+        return jax.jit(lambda x: self.first(x))(x)
+
+
+def test_a_layer_to_one_number_is_captured():
+    model = eqx.nn.MLP(5, "scalar", 8, 1, key=jax.random.key(0))
+    x = jnp.ones((3, 5))
+    seen = capture(model, x, loss=lambda z: (z**2).mean())
+    assert seen.outputs.shape == (3,) and [z.shape for z in seen.preactivations] == [(3, 8), (3, 1)]
+    opt = rngd(0.1)
+    params = eqx.filter(model, eqx.is_inexact_array)
+    updates, _ = opt.update(seen.gradient, opt.init(params), params, captures=seen)
+    assert all(np.isfinite(one).all() for one in jax.tree.leaves(updates))
+
+
+def test_the_neuron_of_settings_may_be_named():
+    params, seen = captured()
+    given = (Settings(neuron=kind, metric="neuron", start="batch") for kind in ("tanh", fisher.response("tanh")))
+    one, other = (
+        opt.update(seen.gradient, opt.init(params), params, captures=seen)[0] for opt in map(scale_by_rngd, given)
+    )
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other)):
+        np.testing.assert_array_equal(a, b)
+
+
 SQUARE = {"a": {"kernel": np.eye(5, dtype=np.float32)}}
 
 
@@ -507,6 +538,11 @@ def update_with(captures):
         (("holds its own parameters",), lambda: capture(square(Twice), jnp.ones((2, 5)), 1)),
         (("layer 1 is called more than once",), lambda: capture(square(Twice), jnp.ones((2, 5)))),
         (("layer 1 is never called",), lambda: capture(square(Never), jnp.ones((2, 5)))),
+        (("of Mapped is called inside vmap",), lambda: capture(square(Mapped), jnp.ones((2, 5)))),
+        (("of Compiled is called inside", "jit"), lambda: capture(square(Compiled), jnp.ones((2, 5)))),
+        (("damping is 0", "few axes"), lambda: rngd(0.1, rank=4, relative_damping=0.0)),
+        (("start is 'batch'", "'identity'"), lambda: rngd(0.1, start="batch", inverse="outside")),
+        (("omega",), lambda: rngd(0.1, omega=0.0)),
     ],
 )
 def test_bad_input_is_told_in_one_sentence(words, call):

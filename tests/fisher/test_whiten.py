@@ -37,7 +37,7 @@ def test_a_plain_step_in_whitened_inputs_is_the_natural_step():
         tilde = np.hstack([X, np.ones((200, 1))])
         G = tilde.T @ tilde / 200 + white.damping * np.diag([1.0] * 6 + [0.0])
         g = np.hstack([gradient[0].W, gradient[0].b[:, None]])
-        assert white.damping == pytest.approx(3e-3 * np.trace(tilde.T @ tilde / 200), rel=1e-12)
+        assert white.damping == pytest.approx(6e-3 * X.var(0).sum(), rel=1e-12)
         # The gradient holds L2·W, so the decay is preconditioned like everything else.
         expected = np.hstack([params[0].W, params[0].b[:, None]]) - ETA * g @ np.linalg.inv(G)
         found = np.hstack([stepped[0].W, stepped[0].b[:, None]])
@@ -49,6 +49,23 @@ def test_whitened_inputs_have_unit_second_moment_without_damping():
     white = fisher.whiten(X[:, :5], relative_damping=0.0)
     z = np.hstack([white(X[:, :5]), np.ones((200, 1))])
     np.testing.assert_allclose(z.T @ z / 200, np.eye(6), atol=1e-10)
+
+
+def test_units_and_origin_of_the_inputs_do_not_matter():
+    white = fisher.whiten(X, rank=3)(X)
+    for factor, offset in ((1.0, 1e3), (1e-4, 0.0), (1e4, -1e5)):
+        moved = factor * X + offset
+        # Axes are known but for their sign.
+        again = fisher.whiten(moved, rank=3)(moved)
+        np.testing.assert_allclose(again * np.sign((again * white).sum(0)), white, rtol=0, atol=1e-6)
+
+
+def test_whole_numbers_are_whitened_as_what_they_are():
+    counts = RNG.integers(0, 255, (100, 6)).astype(np.uint8)
+    white = fisher.whiten(counts)
+    found = white(counts)
+    np.testing.assert_allclose(found, white(counts.astype(np.float64)), rtol=1e-12)
+    assert found.dtype == np.float64 and np.abs(found).max() > 1
 
 
 def test_leaving_undoes_entering(tmp_path):
@@ -78,7 +95,7 @@ def test_truncated_and_from_a_part_it_is_the_dense_formula():
     part = X[:80]
     axes = np.linalg.eigh(np.cov(part.T, bias=True))[1]
     P = axes[:, -3:] @ axes[:, -3:].T
-    epsilon = 0.1 + 1e-2 * ((part**2).sum(1).mean() + 1)
+    epsilon = 0.1 + 1e-2 * part.var(0).sum()
     assert white.damping == pytest.approx(epsilon, rel=1e-12)
     delta = RNG.normal(size=(80, 4))
     V = Layer(delta.T @ white(part), delta.sum(0))

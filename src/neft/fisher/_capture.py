@@ -149,7 +149,8 @@ class _Recorder(eqx.Module):
         if self.place in self.log:
             raise ValueError(f"linear layer {self.place + 1} is called more than once, but must be called once.")
         z = self.layer(x)
-        self.log[self.place] = (x, z)
+        # A layer from or to "scalar" has one input or output all the same.
+        self.log[self.place] = (jnp.reshape(x, -1), jnp.reshape(z, -1))
         return z
 
 
@@ -167,7 +168,13 @@ def _module(model: eqx.Module, x: Array) -> Captures:
             raise ValueError(f"linear layer {missing + 1} is never called, but must be called once.")
         return output, [log[place] for place in range(count)]
 
-    outputs, seen = jax.vmap(one)(x)
+    try:
+        outputs, seen = jax.vmap(one)(x)
+    except jax.errors.UnexpectedTracerError:
+        raise ValueError(
+            f"a linear layer of {type(model).__name__} is called inside vmap, jit, checkpoint or a loop of the model's "
+            "own, where what passes cannot be seen, but must be called on one input by the model itself."
+        ) from None
     return Captures(tuple(x for x, _ in seen), tuple(z for _, z in seen), outputs)
 
 

@@ -134,7 +134,9 @@ def rngd(
         "inverse": inverse,
         "rank": rank,
         "start": start,
-        "neuron": None if neuron is None and omega is None else response(neuron or "relu", omega=omega or 1.0),
+        "neuron": None
+        if neuron is None and omega is None
+        else response(neuron or "relu", omega=1.0 if omega is None else omega),
     }
     base = PRESETS[_check.one_of("preset", preset, tuple(PRESETS))]
     settings = dataclasses.replace(base, **{name: value for name, value in given.items() if value is not None})
@@ -220,15 +222,19 @@ def _checked(settings: Settings) -> Settings:
         _check.integer("rank", settings.rank, at_least=1)
         if settings.metric != "shared" or settings.inverse != "products":
             raise ValueError(f"rank is {settings.rank}, but is for metric 'shared' and inverse 'products' alone.")
-    if settings.inputs == "batch" and settings.damping == settings.relative_damping == 0:
-        raise ValueError("damping is 0, but must be positive for inputs 'batch': a batch does not fill all directions.")
+    few = "inputs 'batch': a batch" if settings.inputs == "batch" else "a rank: few axes" if settings.rank else ""
+    if few and settings.damping == settings.relative_damping == 0:
+        verb = "does" if settings.inputs == "batch" else "do"
+        raise ValueError(f"damping is 0, but must be positive for {few} {verb} not fill all directions.")
+    if settings.start == "batch" and settings.inverse == "outside":
+        raise ValueError("start is 'batch', but must be 'identity' for inverse 'outside', which comes after the step.")
     if _check.real("metric_step", settings.metric_step, above=0.0) > 1:
         raise ValueError(f"metric_step is {settings.metric_step:g}, but must be at most 1.")
     _check.integer("update_every", settings.update_every, at_least=1)
     _check.integer("refresh_every", settings.refresh_every, at_least=1)
     _check.real("damping", settings.damping, at_least=0.0)
     _check.real("relative_damping", settings.relative_damping, at_least=0.0)
-    return settings
+    return dataclasses.replace(settings, neuron=response(settings.neuron))
 
 
 def _kinds(settings: Settings, count: int) -> list[str]:

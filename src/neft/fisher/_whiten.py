@@ -39,13 +39,14 @@ class Whitening(Result):
     made: Made
 
     def __call__(self, x: Float[np.ndarray, "N d"] | Float[Array, "N d"]) -> Float[np.ndarray, "N k"]:
-        """The whitened inputs, in the dtype of x, a block at a time."""
+        """The whitened inputs, in the dtype of x (that of the moments for whole numbers), a block at a time."""
         x = np.asarray(x)
         if x.ndim != 2 or x.shape[1] != len(self.mean):
             raise ValueError(f"x has shape {x.shape}, but must have shape (any, {len(self.mean)}).")
-        out = np.empty((len(x), len(self.scale)), x.dtype)
-        map = (self.axes * self.scale).astype(x.dtype)
-        mean = self.mean.astype(x.dtype)
+        dtype = x.dtype if x.dtype.kind == "f" else self.mean.dtype
+        out = np.empty((len(x), len(self.scale)), dtype)
+        map = (self.axes * self.scale).astype(dtype)
+        mean = self.mean.astype(dtype)
         for block in _blocks.blocks(len(x), _ROWS):
             out[block] = (x[block] - mean) @ map
         return out
@@ -72,7 +73,7 @@ def whiten(
     x: Any,
     *,
     damping: float = 0.0,
-    relative_damping: float = 3e-3,
+    relative_damping: float = 6e-3,
     rank: int | float | None = None,
     samples: int | None = None,
 ) -> Whitening:
@@ -84,7 +85,8 @@ def whiten(
     Args:
         x: the inputs.
         damping: ε of the first layer's metric.
-        relative_damping: the same in units of the metric's trace, E|x̃|² = tr C + |μ|² + 1; both are added.
+        relative_damping: the same in units of tr C, the variance of an input; both are added. So inputs in other units,
+            or measured from elsewhere, have the same whitened ones.
         rank: how many principal axes to keep: a whole number, or the share of the variance that they must carry,
             between 0 and 1, as in `rank=0.95` (all of them by default, which changes no network).
         samples: how many of the inputs, from the first on, the moments are taken from (all by default).
@@ -109,7 +111,7 @@ def whiten(
         # Rounding may leave the sum of all variances below the whole.
         kept = min(int(np.searchsorted(np.cumsum(values), share * values.sum())) + 1, d)
         values, vectors = values[:kept], np.ascontiguousarray(vectors[:, :kept])
-    epsilon = damping + relative_damping * float(np.trace(covariance) + mean @ mean + 1)
+    epsilon = damping + relative_damping * float(np.trace(covariance))
     if values[-1] + epsilon <= 1e-12 * values[0] or values[0] + epsilon <= 0:
         raise ValueError("damping is too small: the inputs do not fill all directions, so it must be positive.")
     return Whitening(
