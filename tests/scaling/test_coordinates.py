@@ -320,6 +320,66 @@ def test_own_changes_are_those_of_the_parameters_alone(tmp_path):
     assert "hidden.1" in tables(found)[0].text() and len(plot.draw(found).axes) == 2
 
 
+def readout_at_zero(key, width):
+    params = mlp(key, width)
+    return params | {"last": jnp.zeros_like(params["last"])}
+
+
+ZERO = [("sgd", None), ("sgd", "hidden"), ("adam", None), ("adam", "first")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "wrong"), ZERO)
+def test_layers_before_a_readout_at_zero_are_judged_by_the_second_step(kind, wrong):
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 2, "draws": 6}
+        found = coordinate_check(readout_at_zero, apply_mlp, optimizer_of(kind, wrong), (32, 128, 512), **more)
+    wanted = ["updates grow" if wrong is not None and name.startswith(wrong) else "right" for name in found.names]
+    assert list(found.verdicts) == wanted, (found.power_own, found.error_own)
+    np.testing.assert_allclose(found.power_own, [0.5 * (one != "right") for one in wanted], atol=0.2)
+    assert found.right == (wrong is None) and "By step 2 are judged: first, hidden.0, hidden.1." in found.summary
+    # A size of 0 has no power, and is not called wrong.
+    assert np.isnan(found.power_size).tolist() == [False, False, False, True]
+
+
+def small(key, width, readout=0.0):
+    one, two = jax.random.split(key)
+    return {"W": jax.random.normal(one, (8, width)) / 8**0.5, "V": readout * jax.random.normal(two, (width, 1)) / width}
+
+
+def apply_small(params, x):
+    return x @ params["W"] @ params["V"]
+
+
+def test_layers_that_no_gradient_reaches_are_not_called_right(tmp_path):
+    def optimizer(n):
+        return optax.multi_transform({"W": optax.sgd(0.1 * n**2), "V": optax.sgd(0.1 / n)}, {"W": "W", "V": "V"})
+
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 3}
+        found = coordinate_check(small, apply_small, optimizer, (16, 32, 64), **more)
+    assert found.verdicts == ("not clear", "right") and not found.right
+    assert np.isnan(found.power_own[0]) and np.isnan(found.power_change[0])
+    assert "not clear in W: gradients are 0 there" in found.summary and "take more steps" in found.summary
+    assert "nan" not in found.summary
+    found.save(tmp_path / "check.json")
+    assert load(tmp_path / "check.json") == found
+
+
+def test_layers_that_are_not_trained_are_not_called_wrong():
+    def optimizer(n):
+        groups = {"W": optax.set_to_zero(), "V": optax.sgd(0.1 / n)}
+        return optax.multi_transform(groups, {"W": "W", "V": "V"})
+
+    def init(key, width):
+        return small(key, width, readout=1.0)
+
+    with promoting():
+        more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 3}
+        found = coordinate_check(init, apply_small, optimizer, (16, 32, 64), **more)
+    assert found.verdicts[0] == "right" and np.isnan(found.power_own[0]) and "more steps" not in found.summary
+
+
 @pytest.mark.slow
 def test_bad_arguments_get_a_sentence():
     with one_sentence("widths are (8, 16)", "three"):

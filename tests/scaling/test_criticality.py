@@ -70,6 +70,75 @@ def test_a_model_whose_leaves_hold_functions_is_taken_as_it_is():
     assert (np.abs(found.norms[:2] - wanted) < 5 * found.errors[:2]).all() and (found.errors < 0.03 * found.norms).all()
 
 
+def chain(params, x):
+    for W in params:
+        x = x @ W
+    return x
+
+
+def chain_of(depth, n, scale, key=0):
+    return [scale * np.random.default_rng(key).normal(size=(n, n)).astype(np.float32) for _ in range(depth)]
+
+
+@pytest.mark.parametrize("scale", [0.01, 30.0])
+def test_norms_beyond_the_range_of_float32_are_those_of_the_jacobians(scale):
+    # J of the first layer is about 1e-80 or 1e+70: squares leave float32 and so do, at the small scale, gradients.
+    depth, n = 26, 4
+    params = chain_of(depth, n, scale)
+    found = criticality(chain, params, X[:, :n], probes=2000)
+    wanted, J = np.empty(depth), np.eye(n)
+    for l in reversed(range(depth)):
+        wanted[l] = (J**2).sum() / n
+        J = params[l].astype(float) @ J
+    assert (np.abs(found.norms - wanted) < 5 * found.errors + 1e-12 * wanted).all()
+    assert (found.errors < 0.05 * found.norms).all()
+    slope = np.polyfit(np.arange(depth - 1), np.log(wanted[:-1]), 1)[0]
+    assert found.depth_scale == pytest.approx(1 / abs(slope), rel=0.01)
+    assert found.verdict == ("gradients shrink" if scale < 1 else "gradients grow")
+
+
+def test_layers_whose_gradients_float32_cannot_hold_are_left_out():
+    # About 1e-140 in all: gradients are below 1e-67, which no scale of float32 brings back.
+    params = chain_of(40, 4, 0.0002)
+    found = criticality(chain, params, X[:, :4])
+    there = found.norms[:-1] > 0
+    assert found.verdict == "gradients shrink" and "Left out are layers" in found.summary and "0, 1, 2" in found.summary
+    assert not there[0] and there[25:].all() and (np.diff(there.astype(int)) >= 0).all()
+    half = criticality(chain, params[25:], X[:, :4])
+    assert half.depth_scale == pytest.approx(found.depth_scale, rel=0.1) and "Left out" not in half.summary
+
+
+def test_a_model_whose_last_layer_starts_at_zero_gets_a_sentence():
+    params = chain_of(5, 4, 0.5)
+    with one_sentence("no gradient of 4 reaches the layers before it", "are 0"):
+        criticality(chain, [*params[:-1], 0 * params[-1]], X[:, :4])
+
+
+def test_branches_that_start_at_zero_are_left_out_of_the_fit():
+    def residual(params, x):
+        x = x @ params["in"]
+        for up, down in zip(params["up"], params["down"]):
+            x = x + jax.nn.relu(x @ up) @ down
+        return x @ params["out"]
+
+    rng = np.random.default_rng(3)
+    square = [rng.normal(size=(6, 6)).astype(np.float32) / 6**0.5 for _ in range(5)]
+    params = {"in": square[0], "up": square[1:4], "down": [np.zeros((6, 6), np.float32)] * 3, "out": square[4]}
+    found = criticality(residual, params, X)
+    assert found.verdict == "critical" and found.change == pytest.approx(0, abs=1e-5)
+    assert "Left out are layers whose gradients are 0 or too small for their type: up.0, up.1, up.2." in found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [140, 200])
+def test_the_depth_scale_of_a_deep_network_does_not_depend_on_its_depth(depth):
+    net = MLP((8, *[32] * depth, 4), "relu", C_W=1.0)
+    x = jax.random.normal(jax.random.key(1), (8, 8))
+    found = criticality(net.apply, net.init(jax.random.key(0)), x, probes=2)
+    # 1.44 at infinite width. Logarithms of networks of width 32 fall faster than those of the mean, by 5/(2n).
+    assert found.depth_scale == pytest.approx(1 / (np.log(2) + 5 / 64), rel=0.1) and "Left out" not in found.summary
+
+
 def test_bad_arguments_get_a_sentence():
     net = MLP((6, 4, 2), "tanh")
     with one_sentence("three layers"):

@@ -164,3 +164,11 @@ def test_bad_input_gets_one_clear_sentence(plain):
             parameterize(plain, kind, **more)
     with one_sentence("depth is 1", "at least 2"):
         parameterize(advise("relu", 1, 8), "mup")
+    with one_sentence("depth is 1", "at least 2"):
+        parameterize(advise("relu", 2, 8), "mup", depth=1)
+
+
+def test_the_depth_of_the_advice_may_be_given():
+    found = advise("relu", 2, 16)
+    assert parameterize(found, "mup", depth=2).depth == (2, 2)
+    np.testing.assert_array_equal(parameterize(found, "mup", depth=2).rate, parameterize(found, "mup").rate)

@@ -195,6 +195,17 @@ def test_all_blocks_together_move_a_stream_alike_at_all_depths(kind, optimizer):
     assert math.log(sizes[1] / sizes[0]) / math.log(16) == pytest.approx(0, abs=0.1)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
+@pytest.mark.parametrize(("kind", "alpha"), [("completep", 1.0), ("depth-mup", 0.5)])
+def test_rate_times_decay_goes_with_depth_as_that_of_adamw(kind, alpha, optimizer):
+    one, adamw = (transfer(kind, optimizer=name, width=(64, 64), depth=(4, 4 * L)) for name in (optimizer, "adamw"))
+    np.testing.assert_allclose(one.rate * one.decay, adamw.rate * adamw.decay)
+    # Of the branches' weights it stands beside gradients that are as small as the branch.
+    inside = np.array([group.startswith("hidden") for group in one.groups])
+    np.testing.assert_allclose(one.decay, np.where(inside, L**-alpha, 1.0))
+    assert "of our own" in one.source and "of our own" not in adamw.source
+
+
 def test_a_transfer_is_shown_saved_and_explained(tmp_path):
     found = transfer("completep", width=(64, 512), depth=(4, 16))
     text = tables(found)[0].text()

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import itertools
 import json
@@ -516,6 +517,18 @@ def test_programs_and_models_have_the_optimizer_of_the_settings(optimizer):
     model = eqx.nn.MLP(4, 2, 5, 2, key=jax.random.key(3))
     new, optim = found.apply(model, optimizer=optimizer)
     check_steps(chosen, *with_optax(optim, eqx.filter(new, eqx.is_inexact_array)))
+
+
+def test_biases_at_a_rate_of_zero_stay_as_they_are():
+    found = advise("tanh", depth=3, width=5, inputs=4, outputs=2)
+    chosen = dataclasses.replace(found.settings("adamw"), rate_b=np.zeros(3))
+    model, optim = found.apply(eqx.nn.MLP(4, 2, 5, 2, key=jax.random.key(3)), optimizer=chosen)
+    before, _, after = with_optax(optim, eqx.filter(model, eqx.is_inexact_array))
+    assert [one.ndim for one in before] == [2, 1] * 3
+    for one, two in zip(before, after):
+        assert np.array_equal(one, two) == (one.ndim == 1)
+    text = found.code("torch", optimizer=chosen)
+    assert '"biases": (0, 0, 1e-08),' in text
 
 
 @pytest.mark.slow

@@ -349,8 +349,50 @@ def test_models_get_the_groups_of_changed_settings():
     check_first_step(chosen, found.network(), [dense[i] for i in order], norms)
     with one_sentence("settings of 4 layers", "the advice is for 6"):
         found.apply(model, optimizer=advise("relu", 4, 8).settings("adamw"))
-    with one_sentence("another network", "with trained norms"):
-        found.code(optimizer=dataclasses.replace(chosen, rate_norm=0.0))
+    bare = advised("without biases").settings("adamw")
+    plain = advise("relu", 6, N, inputs=IN, outputs=OUT)
+    with one_sentence("another network", "without trained norms"):
+        plain.code(optimizer=dataclasses.replace(plain.settings("adamw"), rate_norm=bare.rate_norm))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_norms_and_biases_at_a_rate_of_zero_stay_as_they_are(found, optimizer):
+    chosen = found.settings(optimizer)
+    chosen = dataclasses.replace(chosen, rate_norm=0.0, rate_b=0 * chosen.rate_b, decay_W=0.0 * chosen.decay_W)
+    model, optim = found.apply(Model(jax.random.key(0)), optimizer=chosen)
+    names = made(found.code("equinox", optimizer=chosen))
+    for dense, norms in (stepped_with_equinox(model, optim), stepped_with_equinox(names["model"], names["optim"])):
+        assert len(dense) == 12 and len(norms) == 6
+        for before, _, after in [*norms, *(one for one in dense if one[0].ndim == 1)]:
+            np.testing.assert_array_equal(before, after)
+        assert all(np.abs(after - before).max() > 0 for before, _, after in dense if before.ndim > 1)
+    text = found.code("torch", optimizer=chosen)
+    assert f'"biases and norms": {"0" if optimizer == "sgd" else "(0, 0, 1e-08)"},' in text
+
+
+X = np.ones((4, IN), np.float32)
+
+
+def made(code):
+    names = {"__name__": "generated"}
+    exec(compile(code, "generated.py", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_weight_decay_is_refused_where_the_optimizer_has_none(found, optimizer):
+    chosen = found.settings(optimizer)
+    for more in ({"decay_W": 0.1 * np.eye(6)[1]}, {"decay_b": np.full(6, 0.1)}, {"decay_norm": 0.1}):
+        given = dataclasses.replace(chosen, **more)
+        words = (f"{next(iter(more))} of optimizer holds 0.1", f"must be 0 with '{optimizer}'", "'adamw'")
+        for take in (
+            lambda given=given: found.code("torch", optimizer=given),
+            lambda given=given: found.apply(None, optimizer=given),
+            lambda given=given: found.trial(X, X[:, :OUT], optimizer=given),
+        ):
+            with one_sentence(*words):
+                take()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A short run that verifies an advice, against gradient descent written by hand."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -87,6 +88,16 @@ def test_an_own_function_and_the_default_of_frameworks_are_tried():
     assert np.isfinite(trial.final).all()
 
 
+@pytest.mark.slow
+def test_frozen_biases_stay_and_dead_units_do_no_harm():
+    # A unit that is never on has gradients of 0, and Adam's 0/0 without an ε would be no number.
+    advice = advise("relu", depth=2, width=4, inputs=3, outputs=2)
+    chosen = advice.settings("adam")
+    trial = advice.trial(0 * X, Y, optimizer=dataclasses.replace(chosen, rate_b=0 * chosen.rate_b), steps=3)
+    # Without biases that learn nothing can be learned of inputs of 0.
+    assert trial.losses[0] == pytest.approx(np.full(3, (Y**2).mean()), rel=1e-5)
+
+
 def test_bad_input_gets_a_sentence():
     advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
     for given, words in (
@@ -94,6 +105,8 @@ def test_bad_input_gets_a_sentence():
         ((X, Y[:5]), ("y is of 5 inputs", "x holds 12")),
         ((X, Y[:, :1]), ("y has 1 numbers", "2 outputs")),
         ((X, np.arange(12)), ("y holds class 11", "2 outputs")),
+        ((X[:0], Y[:0]), ("x has shape (0, 3)", "at least one input")),
+        ((X[:0], np.zeros(0, int)), ("x has shape (0, 3)", "at least one input")),
     ):
         with one_sentence(*words):
             advice.trial(*given)

@@ -1,7 +1,7 @@
 """The coordinate check: how sizes of layers, and of what training does to them, scale with width."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from .._products import arrays_of
 from .._public import public
 from .._result import Made, Result, result
 from ..network import Network
-from ._measured import Given, Run, measured, slope_of_loss
+from ._measured import Given, Later, Run, later, measured, slope_of_loss
 from ._sizes import sizes_at_infinite_width
 from ._verdicts import TOLERANCE, Fit, Verdict, powers, summary_of, verdicts_of
 
@@ -37,14 +37,17 @@ class CoordinateCheck(Result):
             the outputs, mean over the widest models. (Outputs that start as width^(-1/2) make it, and with it every
             update, differ between widths.) Of changes and own changes what follows the fluctuations of what enters the
             layer is taken out, which in narrow deep networks are large and skew, and wider models count more in all.
+            Layers that no gradient reaches in the first step, since what follows starts at 0, have the own changes of
+            the first of the steps, all down that slope, in which one does. What is 0 has no power, NaN.
         error_size, error_change, error_own: their standard errors over draws.
         theory_size, theory_own: what they are where every layer learns alike at any width (μP): 0, and -1/2 for the
             size before training of layers that make a few numbers of many, such as outputs.
         verdicts: of each layer. Its initialization is wrong where its size before training grows or, but for outputs,
             shrinks ("size grows", "size shrinks"); else its rate where its own change does ("updates grow", "updates
-            shrink"; "not clear" where the standard error is above 1/8); else, again, its initialization where its whole
-            change in that step grows and that of no layer before it ("changes grow"). All these are powers of at
-            least 1/4; those of sizes and whole changes are twice their standard errors besides. Else it is "right".
+            shrink"; "not clear" where the standard error is above 1/8, or no gradient reaches it in any step); else,
+            again, its initialization where its whole change in that step grows and that of no layer before it
+            ("changes grow"). All these are powers of at least 1/4; those of sizes and whole changes are twice their
+            standard errors besides. Else it is "right", as are layers that are not trained.
         right: whether all are right.
         expected: sizes before training that theory predicts at infinite width, if `network` was given.
     """
@@ -101,7 +104,7 @@ def coordinate_check(
         x: a batch of inputs.
         y: targets.
         loss: `loss(outputs, y)` gives a number.
-        steps: of training.
+        steps: of training; two or more where layers start at 0, such as outputs, so that others can be judged.
         draws: how many models of each width.
         key: of them, `jax.random.key(0)` by default.
         network: a function of the width that gives the `Network` that `init` and `apply` are made of; sizes that theory
@@ -130,7 +133,8 @@ def coordinate_check(
     x, y = arrays_of("x", x), arrays_of("y", y)
     optimizers = [_optimizer(optimizer, width) for width in sizes]
     given = Given(init, apply, loss, x, y, steps, jax.random.split(key, draws))
-    runs = _runs(given, sizes, optimizers)
+    slope = slope_of_loss(given, sizes[-1])
+    runs = _runs(given, sizes, optimizers, slope)
     names = runs[0].names
     expected = None if network is None else np.stack([_expected(network, n, x, names) for n in sizes], 1)
     size, change, own = (_stacked(runs, what) for what in ("sizes", "changes", "own"))
@@ -138,8 +142,11 @@ def coordinate_check(
     for what, values in (("the size of a layer", size), ("the change of a layer", change), ("the loss", losses)):
         _check.finite(what, values)
     ends = [_ends(counts) for counts in zip(*(run.entries for run in runs))]
-    fits = _judged(runs, sizes)
-    verdicts = verdicts_of(fits, ends)
+    waiting = (_stacked(runs, "first_own") == 0).any((1, 2))
+    more = [later(given, one, width, slope) for one, width in zip(optimizers, sizes)] if waiting.any() else []
+    judged = _judged(runs, more, waiting)
+    fits = judged.fits(sizes)
+    verdicts = verdicts_of(fits, ends, judged.fixed)
     shown = fits | {"change": powers(sizes, change[..., -1], _stacked(runs, "entering"))}
     return CoordinateCheck(
         widths=np.array(sizes),
@@ -154,7 +161,7 @@ def coordinate_check(
         theory_own=np.zeros(len(names)),
         verdicts=verdicts,
         right=all(one == "right" for one in verdicts),
-        summary=summary_of(names, verdicts, fits),
+        summary=summary_of(names, verdicts, fits, judged.steps),
         expected=expected,
         made=Made.by(
             "neft.scaling.coordinate_check",
@@ -191,8 +198,9 @@ def _is_optimizer(value: Any) -> bool:
     return hasattr(value, "init") and hasattr(value, "update")
 
 
-def _runs(given: Given, sizes: Sequence[int], optimizers: Sequence[optax.GradientTransformation]) -> list[Run]:
-    slope = slope_of_loss(given, sizes[-1])
+def _runs(
+    given: Given, sizes: Sequence[int], optimizers: Sequence[optax.GradientTransformation], slope: Any
+) -> list[Run]:
     runs: list[Run] = []
     for width, optimizer in zip(sizes, optimizers):
         found = measured(given, optimizer, width, slope)
@@ -205,20 +213,45 @@ def _runs(given: Given, sizes: Sequence[int], optimizers: Sequence[optax.Gradien
     return runs
 
 
-def _stacked(runs: Sequence[Run], what: str) -> np.ndarray:
+def _stacked(runs: Sequence[Run | Later], what: str) -> np.ndarray:
     # Axes: layers, widths, draws and what else there is.
     return np.moveaxis(np.array([getattr(run, what) for run in runs], np.float64), -1, 0)
 
 
-def _judged(runs: Sequence[Run], sizes: Sequence[int]) -> dict[str, Fit]:
-    # What verdicts go by: the first step, since later ones also have what training made of the loss.
+class _Judged(NamedTuple):
+    # What verdicts go by: sizes, changes and own changes (layers, widths, draws), the step of each layer that they are
+    # of, 0 where none has an own change, and which layers are not trained.
+    start: np.ndarray
+    entering: np.ndarray
+    change: np.ndarray
+    own: np.ndarray
+    steps: list[int]
+    fixed: list[bool]
+
+    def fits(self, sizes: Sequence[int]) -> dict[str, Fit]:
+        return {
+            "size": powers(sizes, self.start),
+            "gain": powers(sizes, self.start / np.where(self.entering > 0, self.entering, 1.0)),
+            "change": powers(sizes, self.change, self.entering),
+            "own": powers(sizes, self.own, self.entering),
+        }
+
+
+def _judged(runs: Sequence[Run], more: Sequence[Later], waiting: np.ndarray) -> _Judged:
+    # The first step, since later ones also have what training made of the model. Before layers that start at 0 it
+    # changes nothing, so that the first that does takes its place there.
     start, entering = _stacked(runs, "sizes")[..., 0], _stacked(runs, "entering")
-    return {
-        "size": powers(sizes, start),
-        "gain": powers(sizes, start / np.where(entering > 0, entering, 1.0)),
-        "change": powers(sizes, _stacked(runs, "first_changes"), entering),
-        "own": powers(sizes, _stacked(runs, "first_own"), entering),
-    }
+    change, own = _stacked(runs, "first_changes"), _stacked(runs, "first_own")
+    steps, fixed = [1] * len(own), [False] * len(own)
+    if more:
+        changes, owns = _stacked(more, "changes"), _stacked(more, "own")
+        fixed = (waiting & _stacked(more, "fixed").any((1, 2))).tolist()
+        for i in np.flatnonzero(waiting):
+            there = ((owns[i] > 0) & np.isfinite(owns[i])).all((0, 1))
+            steps[i] = int(there.argmax()) + 1 if there.any() else 0
+            if there.any():
+                change[i], own[i] = changes[i, ..., there.argmax()], owns[i, ..., there.argmax()]
+    return _Judged(start, entering, change, own, steps, fixed)
 
 
 def _expected(network: Callable[..., Any], width: int, x: Any, names: Sequence[str]) -> np.ndarray:

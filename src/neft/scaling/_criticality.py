@@ -18,6 +18,8 @@ from .._result import Made, Result, result
 Verdict = Literal["critical", "gradients grow", "gradients shrink"]
 _E_FOLDS = 5.0  # of the norm through the whole model, above which it is called neither critical nor near it
 _LEAST = 3
+_SHOWN = 6
+_SCALE = 0.75  # of the exponents of a type: by which probes are made larger or smaller where gradients need it
 
 
 @result
@@ -28,14 +30,17 @@ class PartialJacobians(Result):
         names: of the layers, by the parameters in them, in the order in which they are computed.
         widths: the number of entries of each for one input.
         norms: J of the last layer with respect to each layer, (1/n) Σ (∂h_i/∂h_j)² with n entries of the last; the last
-            is 1.
+            is 1. 0 for layers that no gradient reaches, or none that numbers of the type of x can hold.
         errors: their standard errors over inputs and probes.
-        steps: χ of each layer but the last, J of it over J of the next: by what squared gradients grow there.
+        steps: χ of each layer but the last, J of it over J of the next: by what squared gradients grow there. NaN
+            where both are 0.
         depth_scale: ξ, the layers over which J changes e-fold, by a straight line through ln J of the inner layers;
-            infinite where it does not change.
+            infinite where it does not change. Layers whose gradients are 0 or near the smallest numbers of their type
+            are left out, and the summary says which.
         depth_scale_error: of 1/ξ, by the scatter about the line.
-        change: ln J through all inner layers.
-        verdict: "critical" (|change| below 5), "gradients grow" (towards the input) or "gradients shrink".
+        change: ln J through all inner layers; from the last to the first that are not left out.
+        verdict: "critical" (|change| below 5), "gradients grow" (towards the input) or "gradients shrink", which it
+            also is where the first layer is among those left out.
     """
 
     names: tuple[str, ...]
@@ -95,27 +100,35 @@ def criticality(
             f"apply multiplies its input by parameters {len(names)} times, but there must be three layers."
         )
     rows = _rows(whole, params, x, shapes)
-    norms = np.asarray(_norms(program, params, x, shapes, rows, jax.random.split(key, probes)), np.float64)
+    log_mean, relative = _means(_log_norms(program, params, x, shapes, rows, jax.random.split(key, probes)))
+    norms = np.exp(log_mean)
     _check.finite("the partial Jacobian norms", norms)
-    flat = norms.reshape(len(norms), -1)
-    mean, error = flat.mean(1), flat.std(1, ddof=1) / math.sqrt(flat.shape[1])
     # The first layer sees inputs and the last one makes outputs, both of another width.
-    inner = mean[:-1]
-    slope, slope_error = _line(np.log(np.maximum(inner, 1e-300)))
-    change = float(np.log(max(inner[0], 1e-300) / max(inner[-1], 1e-300)))
+    places = np.flatnonzero(np.isfinite(log_mean[:-1]))
+    if len(places) < 2:
+        raise ValueError(
+            f"no gradient of {names[-1]} reaches the layers before it: parameters after them are 0, or so small that "
+            "numbers of the type of x cannot hold the gradients."
+        )
+    slope, slope_error = _line(places, log_mean[places])
+    change = float(log_mean[places[0]] - log_mean[places[-1]])
     verdict: Verdict = "critical" if abs(change) < _E_FOLDS else "gradients grow" if change > 0 else "gradients shrink"
+    if places[0] > 0:
+        verdict = "gradients shrink"
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.exp(log_mean[:-1] - log_mean[1:])
     xi = math.inf if slope == 0 else 1 / abs(slope)
     return PartialJacobians(
         names=names,
         widths=tuple(math.prod(shape) // shape[axis] for shape, axis in zip(shapes, rows)),
-        norms=mean,
-        errors=error,
-        steps=mean[:-1] / np.maximum(mean[1:], 1e-300),
+        norms=norms,
+        errors=norms * relative,
+        steps=steps,
         depth_scale=xi,
         depth_scale_error=slope_error,
         change=change,
         verdict=verdict,
-        summary=_summary(len(inner), change, xi, verdict),
+        summary=_summary(names[:-1], places, change, xi, verdict),
         made=Made.by("neft.scaling.criticality", specification={"probes": probes, "inputs": len(x)}, key=key),
     )
 
@@ -131,44 +144,90 @@ def _rows(apply: Callable[..., Any], params: Any, x: Any, shapes: Sequence[tuple
     return [axes[0] if axes else 0 for axes in found]
 
 
-def _norms(
+def _log_norms(
     program: Program, params: Any, x: Any, shapes: Sequence[tuple[int, ...]], rows: Sequence[int], keys: Any
-) -> Any:
-    """J for each layer, probe and input."""
+) -> np.ndarray:
+    """ln J for each layer, probe and input, -∞ for layers whose gradients are 0 or hardly numbers of their type.
+
+    Through many layers gradients leave the range of their type, in float32 1e-38 to 1e38, and their squares before
+    them. Squares are therefore taken of gradients over the largest of an input, and where gradients themselves are too
+    small or too large, the random vectors, which they are proportional to, are made larger or smaller.
+    """
+    run = _pulled(program, params, x, shapes, rows)
+    info = jnp.finfo(x.dtype)
+    # Of gradients from here on, entries that are smaller by eps still have all their digits.
+    least = float(info.tiny) / float(info.eps)
+    power = int(_SCALE * float(info.maxexp))
+    log = np.full((len(shapes), len(keys), len(x)), -np.inf)
+    wanted, finite = np.full(len(shapes), True), np.full(len(shapes), True)
+    for scale in (1.0, 2.0**power, 2.0**-power):
+        largest, squares = (np.asarray(one, np.float64) for one in run(params, x, keys, scale))
+        finite = np.isfinite(squares).all((1, 2))
+        good = wanted & finite & (largest.max((1, 2)) >= least)
+        with np.errstate(divide="ignore"):
+            log[good] = 2 * (np.log(largest[good]) - np.log(scale)) + np.log(squares[good])
+        wanted &= ~good
+        if not wanted.any():
+            break
+    if (wanted & ~finite).any():
+        raise ValueError("the partial Jacobian norms are not finite: gradients are too large for the type of x.")
+    return log
+
+
+def _pulled(
+    program: Program, params: Any, x: Any, shapes: Sequence[tuple[int, ...]], rows: Sequence[int]
+) -> Callable[..., Any]:
+    """The function that gives for each layer, probe and input the largest entry of the gradient of probes of a scale,
+    and the sum of squares over the square of it, by the number of entries of the last layer.
+    """
     zeros = [jnp.zeros(shape, x.dtype) for shape in shapes]
 
     @jax.jit
-    def run(params, x, zeros, keys):
-        def last(added):
+    def run(params: Any, x: Any, keys: Any, scale: Any) -> Any:
+        def last(added: Any) -> Any:
             return program.run(params, x, added=added)[1][-1].value
 
         value, pull = jax.vjp(last, zeros)
-
-        def probe(key):
-            (found,) = pull(jax.random.normal(key, value.shape, value.dtype))
-            # Each input's own row: the model takes them one by one.
-            squares = [jnp.moveaxis(one**2, axis, 0) for one, axis in zip(found, rows)]
-            return jnp.stack([one.reshape(len(x), -1).sum(1) for one in squares])
-
         count = value.size / len(x)
-        return jnp.moveaxis(jax.lax.map(probe, keys), 0, 1) / count
 
-    return run(params, x, zeros, keys)
+        def probe(key: Any) -> Any:
+            (found,) = pull(jnp.asarray(scale, value.dtype) * jax.random.normal(key, value.shape, value.dtype))
+            # Each input's own row: the model takes them one by one.
+            entries = [jnp.abs(jnp.moveaxis(one, axis, 0).reshape(len(x), -1)) for one, axis in zip(found, rows)]
+            largest = [one.max(1, keepdims=True) for one in entries]
+            squares = [((one / jnp.where(most > 0, most, 1)) ** 2).sum(1) for one, most in zip(entries, largest)]
+            return jnp.stack([most[:, 0] for most in largest]), jnp.stack(squares) / count
+
+        return jax.tree.map(lambda one: jnp.moveaxis(one, 0, 1), jax.lax.map(probe, keys))
+
+    return run
 
 
-def _line(values: np.ndarray) -> tuple[float, float]:
+def _means(log: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ln of the means over probes and inputs, and standard errors over the means."""
+    flat = log.reshape(len(log), -1)
+    most = flat.max(1, keepdims=True)
+    shares = np.exp(flat - np.where(np.isfinite(most), most, 0.0))
+    mean = shares.mean(1)
+    with np.errstate(divide="ignore"):
+        log_mean = np.log(mean) + most[:, 0]
+    return log_mean, shares.std(1, ddof=1) / np.where(mean > 0, mean, 1.0) / math.sqrt(flat.shape[1])
+
+
+def _line(places: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     if len(values) < _LEAST:
-        return float(values[-1] - values[0]) / max(len(values) - 1, 1), math.inf
-    place = np.arange(len(values))
-    slope, offset = np.polyfit(place, values, 1)
-    left = values - slope * place - offset
-    spread = (left @ left) / (len(values) - 2) / ((place - place.mean()) ** 2).sum()
+        return float(values[-1] - values[0]) / (places[-1] - places[0]), math.inf
+    slope, offset = np.polyfit(places, values, 1)
+    left = values - slope * places - offset
+    spread = (left @ left) / (len(values) - 2) / ((places - places.mean()) ** 2).sum()
     return float(slope), math.sqrt(float(spread))
 
 
-def _summary(count: int, change: float, xi: float, verdict: Verdict) -> str:
+def _summary(names: Sequence[str], places: np.ndarray, change: float, xi: float, verdict: Verdict) -> str:
+    first = "the first" if places[0] == 0 else f"layer {places[0] + 1}"
     size = (
-        f"Squared gradients change by a factor {math.exp(min(change, 700.0)):.3g} from layer {count} back to the first"
+        f"Squared gradients change by a factor {math.exp(min(change, 700.0)):.3g} from layer {places[-1] + 1} back to "
+        f"{first}"
     )
     scale = "" if not math.isfinite(xi) else f", e-fold over {xi:.3g} layers"
     words = {
@@ -176,4 +235,9 @@ def _summary(count: int, change: float, xi: float, verdict: Verdict) -> str:
         "gradients grow": "gradients explode",
         "gradients shrink": "gradients vanish",
     }
-    return f"{size}{scale}: {words[verdict]}."
+    said = f"{size}{scale}: {words[verdict]}."
+    left = [name for i, name in enumerate(names) if i not in places]
+    if left:
+        shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if left[_SHOWN:] else "")
+        said += f" Left out are layers whose gradients are 0 or too small for their type: {shown}."
+    return said

@@ -42,6 +42,16 @@ class Run(NamedTuple):
     entries: list[tuple[int, int | None]]
 
 
+class Later(NamedTuple):
+    """Of one width, after each of several steps down one slope: changes and own changes (draws, steps, layers), and
+    whether the parameter of a layer is fixed: it never moved, though it has a gradient (draws, layers).
+    """
+
+    changes: np.ndarray
+    own: np.ndarray
+    fixed: np.ndarray
+
+
 class _Model:
     # A program, and the parameters that are drawn for it.
     def __init__(self, given: Given, width: int) -> None:
@@ -64,6 +74,12 @@ class _Model:
         init, keys = self.given.init, self.given.keys
         drawn = [self.example, *(split(init(key, self.width))[0] for key in keys[1:])]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
+
+    @staticmethod
+    def names(params: Any) -> list[str]:
+        """What layers are called by these parameters, leaf by leaf."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(params)
+        return [jax.tree_util.keystr(path, simple=True, separator=".") or "params" for path, _ in leaves]
 
     def run(self, params: Any, **more: Any) -> Any:
         """The layers."""
@@ -161,3 +177,31 @@ def _trained(model: _Model, optimizer: optax.GradientTransformation, start: Any,
         "first_own": down["own"],
         "entering": model.entering(start),
     }
+
+
+def later(given: Given, optimizer: optax.GradientTransformation, width: int, slope: Any) -> Later:
+    """Models of a width that take all their steps down the slope: what a first step alone does not show."""
+    model = _Model(given, width)
+    found = jax.jit(jax.vmap(lambda params: _down(model, optimizer, params, slope)))(model.drawn())
+    return Later(**{what: np.asarray(values) for what, values in found.items()})
+
+
+def _down(model: _Model, optimizer: optax.GradientTransformation, start: Any, slope: Any) -> dict[str, Any]:
+    # The arrays of `Later`, of one draw.
+    trained, whole = eqx.partition(start, eqx.is_inexact_array)
+
+    def step(carry: Any, _: Any) -> Any:
+        now, state = carry
+        gradient = jax.vjp(lambda now: model.outputs(eqx.combine(now, whole)), now)[1](slope)[0]
+        updates, state = optimizer.update(gradient, state, now)
+        after = optax.apply_updates(now, updates)
+        _, changes, own = model.seen(start, eqx.combine(after, whole))
+        leaves = zip(*map(jax.tree.leaves, (trained, after, gradient)))
+        fixed = [jnp.all(one == two) & jnp.any(slopes != 0) for one, two, slopes in leaves]
+        return (after, state), {"changes": changes, "own": own, "fixed": fixed}
+
+    _, found = jax.lax.scan(step, (trained, optimizer.init(trained)), length=model.given.steps)
+    # Whole numbers are never trained; what layers hold that `apply` names itself is not known.
+    known = dict.fromkeys(model.names(start), jnp.array(True)) if not model.program.named else {}
+    known |= {name: last[-1] for name, last in zip(model.names(trained), found["fixed"]) if name in known}
+    return found | {"fixed": jnp.stack([known.get(layer.name, jnp.array(False)) for layer in model.run(start)])}

@@ -98,7 +98,8 @@ def parameterize(
     """
     name, optimizer = _check.one_of("kind", kind, KINDS), _check.one_of("optimizer", optimizer, OPTIMIZERS)
     width = advice.width if width is None else _check.integer("width", width, at_least=1)
-    depth = advice.depth if depth is None else _check.integer("depth", depth, at_least=3)
+    # Its own depth is always allowed: one layer or two have no hidden ones between.
+    depth = advice.depth if depth is None else _check.integer("depth", depth, at_least=min(3, advice.depth))
     net = advice.network() if isinstance(advice, BlockAdvice) or advice.named else advice.network(_unnamed)
     _check_depth(advice, net, name, depth)
     rows = _rows(advice, net, advice.settings(optimizer))

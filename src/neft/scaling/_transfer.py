@@ -100,6 +100,9 @@ def transfer(
 ) -> Transfer:
     """What changes in a parameterization from width n to m and from depth L to M, group by group.
 
+    Of "depth-mup" and "completep" with gradient descent no source says what weight decay does with depth. By our own
+    argument that of the branches goes as depth^-α, as their gradients do: rate times decay then is as for AdamW.
+
     Args:
         kind: "standard" (what frameworks do), "ntk", "mup", "depth-mup" (residual branches of one matrix),
             "completep" (pre-norm branches of two) or "yaida".
@@ -132,8 +135,9 @@ def transfer(
     inside = np.array([group.startswith("hidden") for group in GROUPS])
     if name in OF_DEPTH:
         table["rate"][inside] *= deeper ** (alpha - 1 if adam else 2 * alpha - 1)
-        if adam:
-            table["epsilon"][inside] *= deeper**-alpha
+        # Rate times decay then goes as depth^(α-1) with both: the decay that shares its rate with gradients that are as
+        # small as the branch must be as small as they are.
+        table["epsilon" if adam else "decay"][inside] *= deeper**-alpha
     return Transfer(
         kind=name,  # type: ignore[arg-type]
         optimizer=optimizer,
@@ -143,7 +147,7 @@ def transfer(
         groups=GROUPS,
         **table,
         branch=float(deeper**-alpha),
-        source=_SOURCES[name],
+        source=_SOURCES[name] + (_OWN_DECAY if name in OF_DEPTH and not adam else ""),
         made=Made.by(
             "neft.scaling.transfer",
             specification={"kind": name, "optimizer": optimizer, "width": sizes, "depth": blocks, "s": s},
@@ -153,7 +157,10 @@ def transfer(
 
 OF_DEPTH = {"depth-mup": 0.5, "completep": 1.0}
 """α: branches are multiplied by depth^-α. All blocks together then move the stream as much at any depth if their rates
-have depth^(α-1) for Adam, whose steps do not see how small gradients are, and depth^(2α-1) for gradient descent."""
+have depth^(α-1) for Adam, whose steps do not see how small gradients are, and depth^(2α-1) for gradient descent. Its
+weight decay has depth^-α, so that a step takes as much off the weights as one of AdamW, whose decay stays."""
+
+_OWN_DECAY = "; its weight decay with depth by an argument of our own"
 
 
 def _width_powers(kind: str, adam: bool, s: float) -> dict[str, _Powers]:

@@ -8,7 +8,7 @@ import numpy as np
 Verdict = Literal["right", "size grows", "size shrinks", "updates grow", "updates shrink", "changes grow", "not clear"]
 
 Fit = tuple[np.ndarray, np.ndarray]
-"""Powers of layers, and their standard errors."""
+"""Powers of layers, and their standard errors; NaN of what is 0 somewhere, which has no power."""
 
 TOLERANCE = 0.25
 """Half of what a rate or a size off by √n does to a power; a change whose standard error is more than half of this is
@@ -26,7 +26,7 @@ def powers(widths: Sequence[int], values: np.ndarray, entering: np.ndarray | Non
     width are of order depth/n. From values that change with what enters the layer, `entering`, the part that follows
     its fluctuations over draws is taken out, since in narrow deep networks these are large and skew: the value over
     entering to a power fitted within widths. Where the root mean square of `entering`, as of a log-normal, has itself a
-    power of at least 1/4 nothing is taken out.
+    power of at least 1/4 nothing is taken out. Layers that are 0 in some draw have no power, NaN.
 
     >>> powers((16, 64, 256), np.tile([[[2.0], [4.0], [8.0]]], 2))[0].round(6)
     array([0.5])
@@ -38,7 +38,9 @@ def powers(widths: Sequence[int], values: np.ndarray, entering: np.ndarray | Non
         level = given.mean(2, keepdims=True) + given.var(2, ddof=1, keepdims=True)
         log = log - np.where(np.abs(_slopes(widths, level)) < TOLERANCE, follows[:, None], 0.0)[..., None] * given
     slopes = _slopes(widths, log)
-    return slopes.mean(1), slopes.std(1, ddof=1) / np.sqrt(slopes.shape[1])
+    none = (values == 0).any((1, 2))
+    power, error = slopes.mean(1), slopes.std(1, ddof=1) / np.sqrt(slopes.shape[1])
+    return np.where(none, np.nan, power), np.where(none, np.nan, error)
 
 
 def _log(values: np.ndarray) -> np.ndarray:
@@ -67,21 +69,22 @@ def _follows(widths: Sequence[int], log: np.ndarray, given: np.ndarray) -> np.nd
     return (weights * x * y).sum((1, 2)) / ((weights * x**2).sum((1, 2)) + noise / STEEPEST**2 + 1e-300)
 
 
-def verdicts_of(fits: Mapping[str, Fit], ends: Sequence[bool]) -> tuple[Verdict, ...]:
+def verdicts_of(fits: Mapping[str, Fit], ends: Sequence[bool], fixed: Sequence[bool]) -> tuple[Verdict, ...]:
     """Of each layer, by the powers of its "size", "change", "own" change, and "gain", its size over what enters it.
 
-    `ends` are layers that make a few numbers of ever more, which may shrink.
+    `ends` are layers that make a few numbers of ever more, which may shrink; `fixed` those that are not trained, which
+    have no own change. What has no power is not held against a layer but for its own change.
     """
     found: list[Verdict] = []
     for i, end in enumerate(ends):
         size, change, own, gain = ((power[i], error[i]) for power, error in map(fits.get, _JUDGED))  # type: ignore[misc]
-        passed = max(0.0, *fits["change"][0][:i], 0.0)
+        passed = max(0.0, *np.nan_to_num(fits["change"][0][:i]), 0.0)
         # Layers after a wrong one follow it, so that they are blamed for what they add alone.
         if _grows(*size) and (_grows(*gain) or "size grows" not in found):
             found.append("size grows")
         elif not end and _grows(*size, -1) and (_grows(*gain, -1) or "size shrinks" not in found):
             found.append("size shrinks")
-        elif own[1] > TOLERANCE / 2:
+        elif own[1] > TOLERANCE / 2 or (np.isnan(own[0]) and not fixed[i]):
             found.append("not clear")
         elif abs(own[0]) >= TOLERANCE:
             found.append("updates grow" if own[0] > 0 else "updates shrink")
@@ -100,14 +103,14 @@ def _grows(power: float, error: float, sign: int = 1) -> bool:
     return bool(sign * power >= TOLERANCE and sign * power > 2 * error)
 
 
-def summary_of(names: Sequence[str], verdicts: Sequence[Verdict], fits: Mapping[str, Fit]) -> str:
-    """What the verdicts come to, in sentences."""
+def summary_of(names: Sequence[str], verdicts: Sequence[Verdict], fits: Mapping[str, Fit], steps: Sequence[int]) -> str:
+    """What the verdicts come to, in sentences; `steps` are those by which layers were judged, 0 of those by none."""
 
     def said(what: str, *wanted: Verdict) -> str:
         return ", ".join(
             f"{name} ({verdict} as width^{power:.2f})"
             for name, verdict, power in zip(names, verdicts, fits[what][0])
-            if verdict in wanted
+            if verdict in wanted and not np.isnan(power)
         )
 
     sentences = []
@@ -122,6 +125,15 @@ def summary_of(names: Sequence[str], verdicts: Sequence[Verdict], fits: Mapping[
             f"The initial weights are too large for these rates in {changes}: own updates and all layers before do not "
             "grow, but what the initial weights make of changes before them does."
         )
+    unclear = [name for name, step, verdict in zip(names, steps, verdicts) if not step and verdict == "not clear"]
+    if unclear:
+        sentences.append(
+            f"What rates do is not clear in {', '.join(unclear)}: gradients are 0 there in these steps, as they are "
+            "while what follows is 0; take more steps."
+        )
     if not sentences:
-        return "Every layer's own update has the same size at all widths, and no layer starts wrong."
+        sentences.append("Every layer's own update has the same size at all widths, and no layer starts wrong.")
+    for step in sorted({step for step in steps if step > 1}):
+        late = ", ".join(name for name, own in zip(names, steps) if own == step)
+        sentences.append(f"By step {step} are judged: {late}. Before it gradients are 0 there, as what follows is.")
     return " ".join(sentences)

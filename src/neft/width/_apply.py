@@ -12,7 +12,7 @@ import optax
 
 from .. import _check
 from ..network.engine import Weights
-from ._settings import Group, Settings
+from ._settings import Group, Settings, bias_groups
 
 
 def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings, key: Any) -> tuple[Any, Any]:
@@ -42,7 +42,7 @@ def applied(model: Any, params: Any, layers: Sequence[Weights], chosen: Settings
 
 
 class Drawn(NamedTuple):
-    """What the layers of a size are drawn with, and the groups of their weights and biases."""
+    """What the layers of a size are drawn with, and the groups of their weights and of biases, if they have them."""
 
     of: Weights
     weights: Group
@@ -55,7 +55,8 @@ Sizes = dict[tuple[int, int], Drawn]
 
 def _by_size(layers: Sequence[Weights], chosen: Settings) -> Sizes:
     found: Sizes = {}
-    for layer in map(Drawn, layers, chosen.weights, chosen.biases):
+    biases = [group if layer.biases else None for layer, group in zip(layers, bias_groups(chosen))]
+    for layer in map(Drawn, layers, chosen.weights, biases):
         size = f"layers of {layer.of.fan_in} inputs and {layer.of.width} outputs are advised to be"
         same, told = found.setdefault((layer.of.fan_in, layer.of.width), layer), "which is which cannot be told"
         if not np.allclose(same.of[2:], layer.of[2:], rtol=1e-9, atol=0):
@@ -254,8 +255,8 @@ def _check_layers(
     found: Sequence[tuple[int, ...]], norms: int, others: int, layers: Sequence[Weights], chosen: Settings
 ) -> None:
     wanted = [(layer.fan_in, layer.width) for layer in layers]
-    if others or (norms and not chosen.rate_norm):
-        beside, count = (" and no norm", others) if chosen.rate_norm else ("", norms + others)
+    if others or (norms and chosen.norms is None):
+        beside, count = ("", norms + others) if chosen.norms is None else (" and no norm", others)
         raise ValueError(
             f"model has {count} arrays of parameters that belong to no dense layer{beside}, but the advice is for "
             "networks that have no others."

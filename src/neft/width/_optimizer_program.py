@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..network.engine import Weights
-from ._settings import STILL, Group, Settings
+from ._settings import Group, Settings, bias_groups
 
 _NAMES = {"sgd": "Gradient descent", "momentum": "Gradient descent with momentum", "adam": "Adam", "adamw": "AdamW"}
 _COLUMNS = {"sgd": ("rate",), "momentum": ("rate",), "adam": ("rate", "eps"), "adamw": ("rate", "decay", "eps")}
@@ -45,7 +45,8 @@ def optimizer_part(framework: str, chosen: Settings, layers: Sequence[Weights], 
         by_layer: a function of the program that says of arrays to which group they belong, by GROUP_W, GROUP_B and
             GROUP_NORMS; used where groups differ from layer to layer.
     """
-    biases = [group or STILL if layer.biases else None for layer, group in zip(layers, chosen.biases)]
+    # Of biases that stay as they are drawn the rate is 0. They keep their ε, without which Adam's 0/0 is no number.
+    biases = [group if layer.biases else None for layer, group in zip(layers, bias_groups(chosen))]
     groups = _Groups(chosen.weights, biases, chosen.norms)
     names = _named(groups)
     if len(names) == 1:

@@ -37,19 +37,17 @@ class Group(NamedTuple):
     epsilon: float
 
 
-STILL = Group(0.0, 0.0, 0.0)
-"""Of what does not learn: biases of layers that have none, norms without gains."""
-
-
 @result
 class Settings(Result):
     """What an optimizer is given, layer by layer; the loss is a mean over the batch.
 
     Attributes:
         optimizer: "sgd", "momentum" (0.9, the velocity being the sum of gradients), "adam" or "adamw".
-        rate_W, rate_b: learning rates of weights and biases; 0 for biases of layers that have none.
-        rate_norm: that of the gains and biases of norms; 0 where there are none.
-        decay_W, decay_b, decay_norm: weight decay, multiplied by the rate as PyTorch and optax do; of weights only.
+        rate_W, rate_b: learning rates of weights and biases. Those with a rate of 0 stay as they are drawn; it is 0 for
+            biases of layers that have none.
+        rate_norm: that of the gains and biases of norms; 0 where there are none, or where they stay at 1 and 0.
+        decay_W, decay_b, decay_norm: weight decay, multiplied by the rate as PyTorch and optax do; of weights only,
+            and of "adamw" only.
         epsilon_W, epsilon_b, epsilon_norm: ε of Adam, and 0 where there is none. At one size all groups have the same;
             what becomes of them at another says `neft.scaling.transfer`.
         momentum: 0 where there is none.
@@ -82,14 +80,13 @@ class Settings(Result):
 
     @property
     def biases(self) -> tuple[Group | None, ...]:
-        """Those of the biases; None where a layer has none."""
-        found = _groups(self.rate_b, self.decay_b, self.epsilon_b)
-        return tuple(group if group.rate else None for group in found)
+        """Those of the biases; None where a layer has none that are trained."""
+        return tuple(group if group.rate else None for group in bias_groups(self))
 
     @property
     def norms(self) -> Group | None:
         """That of the norms; None where nothing of a norm is trained."""
-        return Group(self.rate_norm, self.decay_norm, self.epsilon_norm) if self.rate_norm else None
+        return norm_group(self) if self.rate_norm or vars(self).get(_FROZEN) else None
 
     @classmethod
     def _from_older(cls, fields: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +96,43 @@ class Settings(Result):
         epsilon, ones = fields.pop("epsilon"), np.ones(len(fields["rate_W"]))
         each = {"epsilon_W": epsilon * ones, "epsilon_b": epsilon * ones, "epsilon_norm": epsilon}
         return fields | each | {"decay_b": 0.0 * ones, "decay_norm": 0.0}
+
+
+_FROZEN = "_frozen_norms"
+
+
+def with_frozen_norms(chosen: Settings) -> Settings:
+    """The same settings, for a network whose norms have gains or biases: at a rate of 0 they are a group too.
+
+    Settings do not say whether there are norms, so that it is noted on a copy, and not in its fields.
+    """
+    found = dataclasses.replace(chosen)
+    vars(found)[_FROZEN] = True
+    return found
+
+
+def bias_groups(chosen: Settings) -> tuple[Group, ...]:
+    """The groups of the biases, layer by layer, also at a rate of 0: layers themselves say whether they have any."""
+    return _groups(chosen.rate_b, chosen.decay_b, chosen.epsilon_b)
+
+
+def norm_group(chosen: Settings) -> Group:
+    """The group of the norms, also at a rate of 0."""
+    return Group(chosen.rate_norm, chosen.decay_norm, chosen.epsilon_norm)
+
+
+def refuse_decay(chosen: Settings) -> None:
+    """Weight decay of an optimizer without it: one program would leave it out and another add it to the gradient."""
+    if chosen.optimizer == "adamw":
+        return
+    for name in ("decay_W", "decay_b", "decay_norm"):
+        values = np.ravel(getattr(chosen, name))
+        if values.any():
+            value = values[np.flatnonzero(values)[0]]
+            raise ValueError(
+                f"{name} of optimizer holds {value:g}, but must be 0 with {chosen.optimizer!r}: "
+                "only 'adamw' has weight decay."
+            )
 
 
 def _groups(*columns: np.ndarray) -> tuple[Group, ...]:

@@ -21,7 +21,7 @@ from .._result import Made, Result, result
 from ..network import Layer, Network
 from ..network.engine import weights_of
 from ._apply import transformation
-from ._settings import STILL, Group, Settings
+from ._settings import Group, Settings, bias_groups, norm_group, refuse_decay, with_frozen_norms
 
 USUAL_RATE = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001, "adamw": 0.001}
 """What tutorials start with, where nobody said what the present rate is."""
@@ -105,13 +105,15 @@ class Tried:
         if not isinstance(optimizer, Settings):
             return of.settings(optimizer)
         wanted = of.settings(optimizer.optimizer)
+        refuse_decay(optimizer)
         if len(optimizer.rate_W) != len(wanted.rate_W):
             count = len(optimizer.rate_W)
             raise ValueError(f"optimizer holds settings of {count} layers, but the advice is for {len(wanted.rate_W)}.")
-        if (optimizer.norms is None) != (wanted.norms is None):
-            there = "with" if wanted.norms else "without"
+        if wanted.norms is not None:
+            return with_frozen_norms(optimizer)
+        if optimizer.norms is not None:
             raise ValueError(
-                f"optimizer holds settings of another network: the advice is for one {there} trained norms."
+                "optimizer holds settings of another network: the advice is for one without trained norms."
             )
         return optimizer
 
@@ -139,6 +141,8 @@ def trial(
 ) -> Trial:
     """Both settings trained on the same batches; without a present network it has uniform weights ±1/√fan-in."""
     x = _check.array("x", x, ndim=2, dtype=np.float32)
+    if not len(x):
+        raise ValueError(f"x has shape {x.shape}, but must hold at least one input.")
     y, loss = _targets(y, len(x), net.widths[-1])
     steps, batch = _check.integer("steps", steps, at_least=1), _check.integer("batch", batch, at_least=1)
     rate = USUAL_RATE[chosen.optimizer] if rate is None else _check.real("rate", rate, above=0.0)
@@ -240,13 +244,13 @@ def _groups(of: Contender) -> list[Group]:
     """The groups of the parameters of a network, in the order of its leaves."""
     chosen = of.chosen
     parts = jax.tree.leaves(of.params, is_leaf=lambda part: isinstance(part, Layer))
-    pairs = [(W, b or STILL) for W, b in zip(chosen.weights, chosen.biases)]
+    pairs = list(zip(chosen.weights, bias_groups(chosen)))
     # A model that was read may have other layers than the advice: all of them then have the rates of a middle one.
     count = sum(isinstance(part, Layer) for part in parts)
     pairs += [pairs[len(pairs) // 2]] * max(0, count - len(pairs))
     each, found = iter(pairs), []
     for part in parts:
-        found += next(each) if isinstance(part, Layer) else [chosen.norms or STILL]
+        found += next(each) if isinstance(part, Layer) else [norm_group(chosen)]
     return found
 
 
