@@ -115,6 +115,13 @@ def test_an_address_restores_the_view_and_so_does_a_reload(opened, server):
     assert page.evaluate(SETTINGS)["C_b"] == 0.25 and page.input_value("#f-activation") == "relu"
     page.evaluate("location.hash = 'depth=3'")
     when(page, "neftExplore.page.settings.depth === 3 && neftExplore.page.settings.activation === 'tanh'")
+    page.evaluate("location.hash = 'depth=3&tab=train&time=3'")
+    when(page, "neftExplore.page.regression.infinite && document.querySelector('#f-time').value === '3'")
+    last = page.evaluate("neftExplore.page.regression.infinite.times.length") - 1
+    for time, index in (("5", 5), ("-1", last), ("4", 4), ("2.5", last), ("6", 6), ("99", last)):
+        page.wait_for_timeout(300)  # the address before it is written
+        page.evaluate("time => { location.hash = `depth=3&tab=train&time=${time}`; }", time)
+        when(page, f"document.querySelector('#f-time').value === '{index}' && location.hash.includes('time={index}')")
     quiet(page, server)
 
 
@@ -130,16 +137,25 @@ def test_bad_values_get_a_sentence_beside_their_field(opened, server):
     page.fill("#n-depth", "500")
     when(page, "document.querySelector('#e-depth').textContent === 'depth is 500, but must be at most 128.'")
     assert page.get_attribute("#n-depth", "aria-invalid") == "true"
+    # Nothing stands there that is about another network.
+    when(page, "neftExplore.page.flow === null && document.querySelectorAll('#panel-start .missing').length === 3")
+    assert page.locator("#view-flow svg, #view-density svg, #view-ntk svg").count() == 0
+    assert page.is_disabled("#view-flow .tools >> text=SVG") and page.is_disabled("#view-ntk .tools >> text=JSON")
     page.fill("#n-depth", "")
     assert page.inner_text("#e-depth") == "Depth must be a whole number."
     page.fill("#n-depth", "6")
     settled(page, depth=6)
-    assert page.inner_text("#e-depth") == ""
+    assert page.inner_text("#e-depth") == "" and page.is_enabled("#view-flow .tools >> text=SVG")
+    assert page.locator("#view-flow svg").count() == 3 and page.locator("#panel-start .missing").count() == 0
     page.select_option("#f-activation", "")
     page.fill("#f-expression", "z*sigmoid(1.7*z")
     when(page, "document.querySelector('#e-activation').textContent.includes(\"')'\")")
     page.fill("#f-expression", "z*sigmoid(1.7*z)")
     settled(page, activation="z*sigmoid(1.7*z)")
+    page.route("**/api/flow", lambda route: route.fulfill(status=500, body="Internal Server Error"))
+    slide(page, "depth", 3)
+    says = "The server gave no answer that can be read (status 500): start neft explore again."
+    when(page, "says => document.querySelector('#verdict').textContent === says", says)
 
 
 def test_the_diagram_of_a_new_function_comes_before_anything_else_of_it(opened, server):
@@ -290,8 +306,13 @@ def test_networks_are_trained_to_the_last_time_and_corrected_at_this_width(opene
     assert page.is_hidden("#trusted")
     slide(page, "depth", 11)
     when(page, "document.querySelector('#finite-limit').textContent.startsWith('up to 10 layers, in ten seconds')")
+    page.click("#train")
     page.click("#finite")
     when(page, "document.querySelector('#e-depth').textContent.includes('made for at most 10 layers')")
+    # Networks are being trained all the same.
+    assert page.is_visible("#job-stop") and page.is_visible("#job-progress")
+    page.click("#job-stop")
+    assert page.is_hidden("#job-stop")
     quiet(page, server)
 
 

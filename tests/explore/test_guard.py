@@ -10,6 +10,7 @@ from neft.explore import _app, _page
 from neft.explore._guard import HEADERS, TOKEN
 from neft.explore._jobs import Busy, Workers
 from neft.explore._limits import MOST_BYTES, MOST_JOBS
+from neft.explore._worker import NO_MEMORY
 
 PORT, SECRET = 4711, "a-token-of-this-test"
 HOME = f"http://127.0.0.1:{PORT}"
@@ -124,9 +125,34 @@ def test_a_header_that_stands_twice_is_refused(client):
 
 
 def test_what_is_no_record_gets_a_sentence(client):
-    for body in (b"{", b"[1]", b"3", b'"x"', b"\xff"):
+    for body in (b"{", b"[1]", b"3", b'"x"', b"\xff", b"[" * 16_000):
         answer = client.post("/api/code", content=body, headers=PASS)
         assert set(answer.json()) == {"fields"} and next(iter(answer.json()["fields"].values())).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OverflowError("too large."), "this could not be computed (OverflowError): too large."),
+        (ZeroDivisionError(), "this could not be computed (ZeroDivisionError)."),
+        (MemoryError(), NO_MEMORY),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), NO_MEMORY),
+        (ValueError("depth is wrong."), "depth is wrong."),
+    ],
+)
+def test_what_fails_unexpectedly_gets_a_sentence(client, monkeypatch, error, says):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(_app, "at_once", fail)
+    answer = ask(client, {}, "/api/flow")
+    assert answer.status_code == 200 and answer.json() == {"error": says}
+
+
+def test_sentences_about_an_own_function_are_left_to_a_process_with_a_limit(client, monkeypatch):
+    monkeypatch.setattr(_app, "at_once", lambda *_: {"here": True})
+    assert ask(client, {}, "/api/words").json() == {"here": True}
+    assert "running already" in ask(client, {"activation": "z*tanh(z)"}, "/api/words").json()["error"]
 
 
 def test_simultaneous_jobs_are_limited(client):

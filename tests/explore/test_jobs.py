@@ -1,7 +1,14 @@
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from neft.explore._jobs import Busy, Workers
 from neft.explore._settings import Settings
+from neft.explore._worker import NO_MEMORY
 
 pytestmark = pytest.mark.slow
 
@@ -22,3 +29,33 @@ def test_a_job_says_how_far_it_is_and_a_stopped_one_ends_its_process():
         job.stop()
         assert process.poll() is not None and workers.count == 0
         assert list(job) == [{"error": "its process ended before it was done."}]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only where a process tells its size it has a limit")
+def test_a_job_that_takes_too_much_memory_is_told_so():
+    program = """
+import numpy
+from neft.explore import _work, _worker
+def much(settings, say):
+    numpy.ones(10 << 27)  # 10 GB
+def little(settings, say):
+    return {"sum": float(numpy.ones(1 << 20).sum())}
+_work.JOBS |= {"much": much, "little": little}
+_worker.main()
+"""
+    jobs = "".join(json.dumps({"name": name, "settings": {}}) + "\n" for name in ("much", "little"))
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write(jobs)
+        process.stdin.flush()
+        ready, much, little = (json.loads(process.stdout.readline()) for _ in range(3))
+        process.stdin.close()
+    assert ready["ready"] and much == {"error": NO_MEMORY} and little == {"result": {"sum": 1 << 20}}
+
+
+def test_a_process_that_aborts_for_want_of_memory_is_told_so():
+    with Workers(most=1) as workers:
+        job = workers.run("words", Settings(activation="z*tanh(z)").record())
+        job._process._process.send_signal(signal.SIGABRT)
+        assert list(job) == [{"error": NO_MEMORY}]

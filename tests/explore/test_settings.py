@@ -34,6 +34,20 @@ from neft.explore._settings import Refused, Settings
         ({"points": [[0, 1, 2]]}, "points has shape (1, 3), but must have shape (1, 2)."),
         ({"file": "x"}, "'file' is no field."),
         ({"activation": 3}, "activation is 3, but must be a name or an expression of z."),
+        ({"until": -1}, "until is -1, but must be at least 0."),
+        (
+            {"activation": "sin(1e9*z)"},
+            "activation is 'sin(1e9*z)', but the number 1e9 in it must be at most 1000.",
+        ),
+        (
+            {"activation": "elu(-1e300)"},
+            "activation is 'elu(-1e300)', but the number 1e300 in it must be at most 1000.",
+        ),
+        (
+            {"activation": "tanh(500*z)"},
+            "activation is 'tanh(500*z)', but it changes within 0.002 of z, and must take at least 0.03 to be "
+            "resolved.",
+        ),
         (
             {"activation": "z" + "+z" * 200},
             "activation is an expression of 401 characters, but must be one of at most 300.",
@@ -52,6 +66,21 @@ def test_an_expression_is_parsed_and_never_evaluated(text):
     with pytest.raises(Refused) as refused:
         Settings.of({"activation": text})
     assert refused.value.fields["activation"].startswith("activation is ")
+
+
+@pytest.mark.parametrize("text", ["z+0.00001*sin(300*z)", "sin(1000*1000*z)", "sin(z^3)"])
+def test_an_expression_that_changes_too_often_is_refused(text):
+    says = r"changes sign \d{3,} times or more in .z. ≤ 10, where at most 200 changes can be resolved"
+    with pytest.raises(Refused, match=says) as refused:
+        Settings.of({"activation": text})
+    assert set(refused.value.fields) == {"activation"}
+
+
+@pytest.mark.parametrize(
+    "text", ["sin(30*z)", "tanh(20*z)", "z*sin(z^2)", "(exp(z)-exp(-z))/(exp(z)+exp(-z))", "log1p(z^2)"]
+)
+def test_an_expression_that_changes_less_is_taken(text):
+    assert Settings.of({"activation": text}).activation == text
 
 
 def test_several_bad_values_get_a_sentence_each():

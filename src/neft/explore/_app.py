@@ -1,5 +1,6 @@
 """The application: the page's files, what is computed at once, and long jobs as streams of records."""
 
+import collections
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -14,8 +15,9 @@ from starlette.types import ASGIApp
 
 from . import _page
 from ._guard import Guard
-from ._jobs import Busy, Workers
+from ._jobs import Job, Workers
 from ._settings import Refused, Settings, once
+from ._worker import failure
 
 
 def application(*, port: int, token: str, workers: Workers) -> ASGIApp:
@@ -23,7 +25,7 @@ def application(*, port: int, token: str, workers: Workers) -> ASGIApp:
     routes = [Route("/", _index), Route("/alive", _alive)]
     for name in (*_page.STYLES, *_page.SCRIPTS, *_page.LICENCES):
         routes.append(Route(f"/{name}", _file(name)))
-    routes += [Route(f"/api/{name}", _at_once(name), methods=["POST"]) for name in AT_ONCE]
+    routes += [Route(f"/api/{name}", _at_once(name, workers), methods=["POST"]) for name in AT_ONCE]
     routes.append(Route("/api/run", _running(workers), methods=["POST"]))
     return Guard(Starlette(routes=routes), port=port, token=token)
 
@@ -86,20 +88,24 @@ async def _asked(request: Request) -> Any:
         return json.loads(await request.body())
     except ValueError:
         raise Refused({"": "the request is no JSON."}) from None
+    except RecursionError:
+        raise Refused({"": "the request has too many brackets inside each other."}) from None
 
 
-def _at_once(name: str) -> Callable[[Request], Any]:
+def _at_once(name: str, workers: Workers) -> Callable[[Request], Any]:
     def found(record: Any) -> dict[str, Any]:
-        return at_once(name, Settings.of(record))
+        settings = Settings.of(record)
+        if name == "words" and settings.own:
+            # It takes memory that the server needs, and a process has a limit.
+            return _last(workers.run(name, settings.record()))
+        return at_once(name, settings)
 
     async def answer(request: Request) -> Response:
         # A sentence is an answer: at the status of a failure a browser's console complains of every typing error.
         try:
             return JSONResponse(await to_thread.run_sync(found, await _asked(request)))
-        except Refused as refused:
-            return JSONResponse({"fields": refused.fields})
-        except ValueError as error:
-            return JSONResponse({"error": str(error)})
+        except Exception as error:
+            return JSONResponse(told(error))
 
     return answer
 
@@ -113,13 +119,21 @@ def _running(workers: Workers) -> Callable[[Request], Any]:
                 raise Refused({"": f"the name of a job must be one of {', '.join(JOBS)}."})
             settings = await to_thread.run_sync(Settings.of, record.get("settings"))
             job = await to_thread.run_sync(workers.run, name, settings.record())
-        except Busy as busy:
-            return _line({"error": str(busy)})
-        except Refused as refused:
-            return _line({"fields": refused.fields})
+        except Exception as error:
+            return _line(told(error))
         return StreamingResponse(_lines(job), media_type="application/x-ndjson")
 
     return answer
+
+
+def told(error: Exception) -> dict[str, Any]:
+    """An error as the page is answered: sentences for fields, or one sentence."""
+    return {"fields": error.fields} if isinstance(error, Refused) else {"error": failure(error)}
+
+
+def _last(job: Job) -> dict[str, Any]:
+    (last,) = collections.deque(job, maxlen=1)
+    return last.get("result", last)
 
 
 def _line(record: dict[str, Any]) -> Response:

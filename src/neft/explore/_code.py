@@ -3,6 +3,7 @@
 import shlex
 from typing import Any
 
+from .. import activation
 from ._settings import Settings
 
 VIEWS = ("phase", "flow", "density", "ntk", "regression")
@@ -21,19 +22,17 @@ def _python(settings: Settings, view: str) -> str:
     lines = ["import neft", ""]
     if view == "phase":
         lines = ["import numpy as np", *lines, *_repeated(settings)]
+        if settings.residual == "two":  # whose command reads the network from a file
+            lines += _network(settings, settings.width)[len(_blocks(settings)) :]
         axes = "np.linspace(0, 1, 41), np.linspace(0.1, 4, 79)"
         return "\n".join([*lines, f"found = neft.width.phase(repeated, {axes})", *_saved("phase")])
     if view == "regression":
-        x, y = ([f"{value:g}" for value in column] for column in zip(*settings.points))
-        lines += _network(settings, 1)
-        lines += [f"x = [[{'], ['.join(x)}]]", f"y = [{', '.join(y)}]", "line = [[k / 5 - 2] for k in range(21)]"]
-        return "\n".join(
-            [
-                *lines,
-                "found = neft.training.predict(net, x, y, line, order=1)  # order=0: infinite width",
-                "print(found.mean[:, 0], found.std[:, 0])",
-            ]
-        )
+        x, y = _points(settings)
+        order = "order=1)  # order=0: infinite width" if _corrected(settings) else "order=0)"
+        time = "" if settings.until is None else f"time={settings.until!r}, "
+        lines += [*_network(settings, 1), f"x = {x}", f"y = {y}", f"line = {_LINE}"]
+        lines += [f"found = neft.training.predict(net, x, y, line, {time}{order}"]
+        return "\n".join([*lines, "print(found.mean[:, 0], found.std[:, 0])"])
     lines += [*_network(settings, settings.width), f"stats = neft.width.statistics(net, [1.0] * {settings.width})"]
     if view == "density":
         return "\n".join([*lines, "found = neft.width.density(stats)", *_saved("density")])
@@ -48,6 +47,19 @@ def _python(settings: Settings, view: str) -> str:
             ]
         )
     return "\n".join([*lines, "found = stats", *_saved("flow")])
+
+
+_LINE = "[[k / 5 - 2 or 0.02] for k in range(21)]"
+"""Where the curves are made, in a program: not at 0, as in the page, because nothing passes there without biases."""
+
+
+def _points(settings: Settings) -> tuple[list[list[float]], list[float]]:
+    return [[x] for x, _ in settings.points], [y for _, y in settings.points]
+
+
+def _corrected(settings: Settings) -> bool:
+    """Whether its training has corrections of order 1/width: with a norm or a jump of the slope there are none."""
+    return settings.norm == "none" and all(kink.order > 1 for kink in activation(settings.activation).kinks)
 
 
 def _saved(name: str) -> list[str]:
@@ -87,25 +99,41 @@ def _network(settings: Settings, inputs: int) -> list[str]:
 
 
 def _shell(settings: Settings, view: str) -> str:
-    if settings.residual == "two":
-        return (
-            "# two matrices in a branch: in Python write net.to_dict() to net.json with json.dump, then\n"
-            f"neft {'phase' if view == 'phase' else 'stats'} --network net.json --plot {view}.svg"
-        )
+    # Of two matrices in a branch the options know nothing.
+    two = settings.residual == "two"
+    lines = [_WRITTEN] if two else []
+    network = ["--network", "net.json"] if two else _options(settings)
     if view == "phase":
-        words = ["neft", "phase", settings.activation, *_blocked(settings), "--C-b", "0,1", "--C-W", "0.1,4"]
-        return shlex.join([*words, "--plot", "phase.svg"])
-    if view == "regression":
-        inputs = ["--inputs", "1"]
-        return "# x_train, y_train and x_test in points.npz (numpy.savez)\n" + shlex.join(
-            ["neft", "predict", "points.npz", *_options(settings), *inputs, "--order", "1"]
-        )
-    words = ["neft", "stats", *_options(settings)]
-    return shlex.join([*words, *(["--interpret"] if view == "density" else []), "--plot", f"{view}.svg"])
+        words = ["--C-b", "0,1", "--C-W", "0.1,4", "--plot", "phase.svg"]
+        name = settings.activation
+        if two:
+            words = ["neft", "phase", *network, *words]
+        elif name.startswith("-"):  # which would be read as an option
+            words = ["neft", "phase", *_blocked(settings), *words, "--", name]
+        else:
+            words = ["neft", "phase", name, *_blocked(settings), *words]
+    elif view == "regression":
+        x, y = _points(settings)
+        saved = f"import numpy; numpy.savez('points.npz', x_train={x}, y_train={y}, x_test={_LINE})"
+        lines.append(shlex.join(["python", "-c", saved]))
+        words = ["neft", "predict", "points.npz", *network, *([] if two else ["--inputs", "1"])]
+        words += [] if settings.until is None else ["--time", f"{settings.until!r}"]
+        words += ["--order", "1"] if _corrected(settings) else []
+    else:
+        # The plot of `neft stats` is that of the flow.
+        more = {"flow": ["--plot", "flow.svg"], "density": ["--interpret", "--plot", "density.svg"], "ntk": []}
+        words = ["neft", "stats", *network, *more[view]]
+    return "\n".join([*lines, shlex.join(words)])
+
+
+_WRITTEN = "# After the Python above, and then  import json; json.dump(net.to_dict(), open('net.json', 'w'))"
 
 
 def _options(settings: Settings) -> list[str]:
-    words: list[Any] = ["--activation", settings.activation, "--depth", settings.depth, "--width", settings.width]
+    name = settings.activation
+    # What begins with a sign would be read as an option.
+    words: list[Any] = [f"--activation={name}"] if name.startswith("-") else ["--activation", name]
+    words += ["--depth", settings.depth, "--width", settings.width]
     for name, value in settings.dense.items():
         if value != {"C_b": 0.0}.get(name, 1.0):
             words += [f"--{name.replace('_', '-')}", f"{value!r}"]

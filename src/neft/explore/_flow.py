@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .. import MLP, Dense, Made, Network, Residual, activation, width
+from .. import MLP, Dense, Made, Network, Residual, width
 from ..width.results import Statistics
 from ._numbers import short
 from ._settings import Settings
@@ -47,7 +47,7 @@ def tensors(settings: Settings) -> Statistics:
 
     Where all widths are equal the tensors do not depend on them, so that networks of one width serve all.
     """
-    if not activation(settings.activation).named:
+    if settings.own:
         # Averages of a user's own function refine themselves, without programs.
         own = dataclasses.replace(settings, width=_WIDTH)
         return width.statistics(own.network(), np.ones(_WIDTH))

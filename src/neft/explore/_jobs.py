@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._limits import MOST_JOBS
-from ._worker import ENVIRONMENT
+from ._worker import ENVIRONMENT, NO_MEMORY
 
 _PROGRAM = "from neft.explore._worker import main; main()"
 _MOST_ANSWERS = 40  # jobs of one process: each compiles programs, which hold memory maps
@@ -117,7 +118,7 @@ class Job:
                 yield record
                 if finished:
                     return
-            yield {"error": "its process ended before it was done."}
+            yield {"error": self._process.epitaph()}
         finally:
             self._end(usable=finished)
 
@@ -163,6 +164,14 @@ class _Process:
             return self._process.stdout.readline()
         except ValueError:  # closed by who ended it
             return ""
+
+    def epitaph(self) -> str:
+        """What is said of a process that ended before its job did."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # Libraries that find no memory abort.
+            if self._process.wait(timeout=5) in (-signal.SIGABRT, -signal.SIGSEGV):
+                return NO_MEMORY
+        return "its process ended before it was done."
 
     def end(self) -> None:
         self._process.kill()

@@ -16,6 +16,15 @@ FARTHEST, HIGHEST = 3.0, 10.0
 DEEPEST_FINITE = 10
 """Layers of networks whose trained functions are corrected to order 1/width: more take longer than ten seconds."""
 
+LARGEST = 1000
+"""Number in a typed activation."""
+
+MOST_CHANGES, FINEST = 200, 0.03
+"""Changes of sign of a typed activation or of its derivatives in |z| ≤ 10, and the distance over which it changes."""
+
+MOST_MEMORY = 4 << 30
+"""Bytes that a process of a long job may take beyond what it starts with."""
+
 MOST_BYTES = 32_768
 """Of a request's body."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import activation, width
+from .. import width
 from ..width.results import PhaseDiagram
 from ._numbers import short
 from ._settings import Settings
@@ -22,7 +22,7 @@ def diagram(settings: Settings, *, fine: bool) -> PhaseDiagram:
     """What `neft.width.phase` gives for the activation, or for the blocks that are repeated."""
     biases, weights = SHAPES["fine" if fine else "coarse"]
     C_b, C_W = np.linspace(0.0, HIGHEST_C_b, biases), np.linspace(0.1, HIGHEST_C_W, weights)
-    own = settings.plain and not activation(settings.activation).named
+    own = settings.plain and settings.own
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Of a user's own function a diagram to full accuracy takes ten seconds, and looks the same.

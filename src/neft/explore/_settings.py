@@ -55,6 +55,8 @@ class Settings:
     draws: int = 2000
     seed: int = 0
     points: tuple[tuple[float, float], ...] = POINTS
+    until: float | None = None
+    """Time at which a program shows trained networks; the end of training by default."""
 
     @classmethod
     def of(cls, given: Any) -> "Settings":
@@ -78,13 +80,20 @@ class Settings:
         return found
 
     def record(self) -> dict[str, Any]:
-        """The settings as JSON holds them."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        """The settings as JSON holds them, without what is None."""
+        return json.loads(json.dumps({name: v for name, v in dataclasses.asdict(self).items() if v is not None}))
 
     @property
     def dense(self) -> dict[str, float]:
         """The hyperparameters of a dense block."""
         return {"C_b": self.C_b, "C_W": self.C_W, "lambda_b": self.lambda_b, "lambda_W": self.lambda_W}
+
+    @property
+    def own(self) -> bool:
+        """Whether its activation has no name, so that averages of it take time and memory."""
+        from .. import activation
+
+        return not activation(self.activation).named
 
     @property
     def plain(self) -> bool:
@@ -148,11 +157,18 @@ def _whole(least: int, most: int) -> Any:
 
 def _activation(name: str, value: Any) -> str:
     from .. import activation
+    from ._pace import refuse_fast_changes, refuse_large_numbers
 
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_check.brief(value)}, but must be a name or an expression of z.")
-    with once("read", value.strip()):
-        return activation(value.strip()).name
+    text = value.strip()
+    refuse_large_numbers(name, text)
+    with once("read", text):
+        found = activation(text)
+        # What has a name and no number is known to be smooth enough.
+        if any(letter.isdigit() for letter in found.name) or not found.named:
+            refuse_fast_changes(name, found.name)
+        return found.name
 
 
 @functools.lru_cache(maxsize=64)
@@ -192,4 +208,5 @@ _CHECKS: dict[str, Any] = {
     "draws": _whole(16, _limits.MOST_DRAWS),
     "seed": _whole(0, 2**32 - 1),
     "points": _points,
+    "until": lambda name, value: None if value is None else _check.real(name, value, at_least=0.0),
 }

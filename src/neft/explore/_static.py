@@ -1,6 +1,7 @@
 """The page as one file that needs no server, with tables that were computed in advance."""
 
 import base64
+import dataclasses
 import hashlib
 import os
 import warnings
@@ -12,6 +13,7 @@ from .._files import writing
 from .._progress import track
 from .._public import public
 from . import _code, _flow, _page, _phases, _regression
+from ._limits import WIDEST
 from ._numbers import short
 from ._settings import Settings
 
@@ -24,8 +26,11 @@ LIVE = (
     "Live in this file: activation, depth up to 32, any width, C_W in steps of 0.1, C_b in steps of 0.1, and the time "
     "of the regression. Rates are 1. Drawn networks, own expressions, skips and norms need `neft explore`."
 )
-_MARKS = {"depth": 70_001, "before": 70_000, "width": 90_001, "C_W": 1.234567, "C_b": 2.345678}
+_MARKS = {"depth": 70_001, "before": 70_000, "width": 90_001, "C_W": 1.234567, "C_b": 2.345678, "until": 3.456789}
 """Numbers in the programs of a file that the page replaces by those of its fields."""
+
+_USUAL = ("residual", "norm", "lambda_W", "lambda_b", "points")
+"""What a file has at its defaults alone."""
 
 _REGRESSION = "Networks of depth 3 and infinite width on six points; C_b is 0.1 and C_W that of the critical point."
 _TRAINED = {"depth": 3, "width": 64, "C_b": 0.1}
@@ -96,7 +101,9 @@ def _tables(activations: tuple[str, ...], biases: np.ndarray, weights: np.ndarra
         "phases": diagrams,
         "advice": [_advice(name, found) for name, found in zip(activations, diagrams)],
         "regression": [_trained(name, found) for name, found in zip(activations, diagrams)],
-        "code": [_code.code(_marked(name)) for name in activations],
+        "widest": WIDEST,
+        "usual": {name: value for name, value in Settings().record().items() if name in _USUAL},
+        "code": [_codes(name, found) for name, found in zip(activations, diagrams)],
         "marks": {name: f"{value!r}" for name, value in _MARKS.items()},
     }
 
@@ -132,11 +139,23 @@ def _advice(name: str, found: dict[str, Any]) -> dict[str, Any]:
     return {"summary": said, **{key: short(float(value), 4) for key, value in nearest.items()}}
 
 
-def _trained(name: str, found: dict[str, Any]) -> dict[str, Any]:
+def _learning(name: str, found: dict[str, Any]) -> Settings:
     weight = found["points"][0]["C_W"] if found["points"] else 1.0
-    return _regression.infinite(Settings(activation=name, C_W=weight, **_TRAINED))
+    return Settings(activation=name, C_W=weight, **_TRAINED)
+
+
+def _trained(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    return _regression.infinite(_learning(name, found))
+
+
+def _codes(name: str, found: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The programs of every view; those of the regression are of the network that is trained in the file."""
+    learning = _learning(name, found)
+    timed = dataclasses.replace(learning, until=_MARKS["until"])
+    regression = {"regression": _code.code(learning)["regression"], "timed": _code.code(timed)["regression"]}
+    return _code.code(_marked(name)) | regression
 
 
 def _marked(name: str) -> Settings:
-    values = {key: value for key, value in _MARKS.items() if key != "before"}
+    values = {key: value for key, value in _MARKS.items() if key not in ("before", "until")}
     return Settings(activation=name, **values)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ except ImportError:
 
 from .. import MLP, Network, _check
 from . import _page
-from ._app import at_once
-from ._jobs import Busy, Job, Workers
+from ._app import AT_ONCE, JOBS, at_once, told
+from ._jobs import Job, Workers
 from ._settings import Refused, Settings
 
 
@@ -57,15 +57,16 @@ class Widget(anywidget.AnyWidget):
                 job.stop()
             return
         try:
+            known = AT_ONCE if message.get("kind") == "ask" else JOBS
+            if name not in known:
+                raise Refused({"": f"the name must be one of {', '.join(known)}."})
             settings = Settings.of(message.get("settings"))
             if message.get("kind") == "ask":
                 self.send({"mark": mark, "result": at_once(str(name), settings)})
                 return
             job = self._workers.run(str(name), settings.record())
-        except Refused as refused:
-            self.send({"mark": mark, "fields": refused.fields})
-        except (Busy, ValueError, KeyError) as error:
-            self.send({"mark": mark, "error": str(error)})
+        except Exception as error:
+            self.send({"mark": mark, **told(error)})
         else:
             self._jobs[mark] = job
             threading.Thread(target=self._tell, args=(mark, job), daemon=True).start()

@@ -10,7 +10,12 @@ import queue
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
+
+from ._limits import MOST_MEMORY
+
+NO_MEMORY = "there is not enough memory for this: take smaller widths, fewer draws or a simpler activation."
 
 _FLAGS = "--xla_backend_optimization_level=1 --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 ENVIRONMENT = {"XLA_FLAGS": _FLAGS, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
@@ -28,6 +33,7 @@ def main() -> None:
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
     _say(out, {"ready": _import()})
+    _bounded()  # libraries reserve more than they use when they are loaded
     while True:
         job = jobs.get()
         _say(out, _answer(job, out))
@@ -61,9 +67,33 @@ def _answer(job: dict[str, Any], out: Any) -> dict[str, Any]:
         return {"result": JOBS[job["name"]](Settings.of(job["settings"]), say)}
     except Refused as refused:
         return {"fields": refused.fields}
-    except ValueError as error:
-        return {"error": str(error)}
-    except MemoryError:
-        return {"error": "there is not enough memory for this: take smaller widths or fewer draws."}
     except Exception as error:
-        return {"error": f"this could not be computed ({type(error).__name__}): {str(error).splitlines()[0][:200]}."}
+        return {"error": failure(error)}
+
+
+def failure(error: Exception) -> str:
+    """The sentence about what was not meant to happen; a ValueError brings its own.
+
+    >>> failure(OverflowError("too large"))
+    'this could not be computed (OverflowError): too large.'
+    """
+    said = str(error)
+    # XLA has an error of its own for memory.
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in said:
+        return NO_MEMORY
+    if isinstance(error, ValueError) and said:
+        return said
+    first = (said.splitlines() or [""])[0][:200].rstrip(".")
+    return f"this could not be computed ({type(error).__name__})" + (f": {first}." if first else ".")
+
+
+def _bounded() -> None:
+    """Limit the memory of this process, where its size is known, so that the machine keeps what it needs."""
+    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + MOST_MEMORY
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard == resource.RLIM_INFINITY or most < hard:
+            resource.setrlimit(resource.RLIMIT_AS, (most, hard))

@@ -15,6 +15,7 @@
   const SKIP = { name: "skip", label: "Strength of the skip", min: 0, max: 1.5, step: 0.01, most: 10 };
   const DRAWS = { name: "draws", label: "Networks", whole: true, log: true, min: 16, max: 16384, most: 20000 };
   const TENSORS = ["A", "B", "D", "F", "P", "Q", "R", "S", "T", "U", "K1", "Theta1"];
+  const FLOWING = ["flow", "density", "ntk"]; // figures of what the flow gives
   const VERDICTS = { fine: "fine", strained: "strained", beyond: "beyond the expansion" };
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -125,7 +126,7 @@
         await navigator.clipboard?.writeText(this.find(`#${button.dataset.copy}`).textContent).catch(() => {});
         button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 1500);
       });
-      if (this.facts.mode !== "widget") addEventListener("hashchange", () => { if (location.hash !== this.written) { this.read(); this.changed({}); } });
+      if (this.facts.mode !== "widget") addEventListener("hashchange", () => { if (location.hash !== this.written) { this.read(); this.changed({}); this.regression.at(this.moment); } });
       let width = 0;
       new ResizeObserver(() => {
         const now = this.find("#content").clientWidth;
@@ -148,7 +149,7 @@
       }
       this.settings = settings;
       this.tab = given.get("tab") === "train" ? "train" : "start";
-      this.moment = given.has("time") ? Number(given.get("time")) : null;
+      this.moment = /^\d+$/.test(given.get("time")) ? Number(given.get("time")) : null; // of the slider, from 0 on
       this.chosen = new Set((given.get("tensors") ?? "").split(",").filter(name => TENSORS.includes(name)));
       this.view = given.get("view");
     }
@@ -244,6 +245,8 @@
           this.flow = await this.source.ask("flow", settings);
           this.derived = neft.derive(this.flow.tensors, settings.width);
           this.flowOf = settings;
+          this.restored();
+          for (const [name, sentence] of Object.entries(this.flow.beside ?? {})) this.find(`#e-${name}`).textContent = sentence;
           this.showStart();
           if (since) this.timings.push(performance.now() - since);
         } catch (error) {
@@ -260,6 +263,27 @@
       badge.textContent = "no answer"; badge.dataset.verdict = "none";
       this.find("#tiles").replaceChildren();
       this.find("#verdict").textContent = error.sentence ?? (error.fields ? "A value cannot be worked with: see beside its field." : String(error.message ?? error));
+      this.find("#interpretation").textContent = "";
+      this.find("#notes").hidden = true;
+      this.find("#absent").replaceChildren();
+      // What stands in the figures is about other settings.
+      this.flow = this.derived = this.flowOf = null;
+      for (const view of FLOWING) this.missing(this.find(`#view-${view}`), "There is no answer for these settings.");
+    }
+
+    missing(card, sentence) {
+      card.querySelector(".plot").replaceChildren(make("p", { class: "missing" }, sentence));
+      card.querySelector(".caption").textContent = "";
+      this.table(card, [""], []);
+      for (const button of card.querySelectorAll("[data-needs]")) button.disabled = true;
+    }
+
+    restored(views = FLOWING) {
+      for (const view of views) {
+        const card = this.find(`#view-${view}`);
+        card.querySelector(".plot > .missing")?.remove();
+        for (const button of card.querySelectorAll("[data-needs]")) button.disabled = false;
+      }
     }
 
     async askPhases() {
@@ -277,7 +301,7 @@
         this.firstPhases = this.facts.activations.includes(activation) ? null : asked.catch(() => {});
         const coarse = await asked;
         if (key !== this.phaseKey) return;
-        this.phases = coarse; this.showPhases();
+        this.phases = coarse; this.restored(["phase"]); this.showPhases();
         card.classList.remove("busy");
         this.coarseTime = performance.now() - started;
         // The verdict takes less than a finer diagram, and is waited for.
@@ -290,8 +314,7 @@
         if (key !== this.phaseKey || error.name === "AbortError") return;
         if (error.lost) { this.phaseKey = null; return; }
         this.phases = null; this.frame = null;
-        card.querySelector(".plot").replaceChildren(make("p", { class: "missing" }, error.sentence ?? "There is no phase diagram of these settings."));
-        card.querySelector(".caption").textContent = "";
+        this.missing(card, error.sentence ?? "There is no phase diagram of these settings.");
       } finally { if (key === this.phaseKey) card.classList.remove("busy"); }
     }
 
@@ -304,7 +327,8 @@
       this.wording = setTimeout(async () => {
         await this.firstPhases;
         try {
-          const plain = settings.residual === "none" && settings.norm === "none";
+          // Those of blocks take longer, and those of an own expression more memory than a server may lose.
+          const plain = settings.residual === "none" && settings.norm === "none" && this.facts.activations.includes(settings.activation);
           const words = plain || !this.source.run ? await this.source.ask("words", settings) : await this.run("words", "words", settings);
           if (mark === this.wordMark && words) this.showWords(words);
         } catch (error) {
@@ -346,7 +370,7 @@
     showAll() { if (this.flow) this.showStart(); if (this.phases) this.showPhases(); this.regression?.show(); }
 
     showStart() {
-      if (this.tab === "start") { this.showVerdict(); this.showFlow(); this.showDensity(); this.showTangent(); }
+      if (this.flow && this.tab === "start") { this.showVerdict(); this.showFlow(); this.showDensity(); this.showTangent(); }
     }
 
     showVerdict() {
@@ -502,11 +526,12 @@
     // Every figure: its table, and buttons for its code, picture and numbers.
     tools(card) {
       const view = card.dataset.view;
-      const button = (text, title, act) => { const one = make("button", { type: "button", class: "tool", "aria-label": `${text}: ${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
+      const button = (text, title, act, needs) => { const one = make("button", { type: "button", class: "tool", "data-needs": needs ?? false, "aria-label": `${text}: ${title} of ${card.querySelector("h2").textContent}` }, text); one.addEventListener("click", act); return one; };
       card.querySelector("header").append(make("div", { class: "tools" },
         button("Code", "Python, command line and address", () => this.code(view)),
-        button("SVG", "Picture", () => this.save(`neft-${view}.svg`, neft.svgText(card.querySelector(".plot")), "image/svg+xml")),
-        button("JSON", "Numbers", () => this.numbers(view))));
+        button("SVG", "Picture", () => this.save(`neft-${view}.svg`, neft.svgText(card.querySelector(".plot")), "image/svg+xml"), "picture"),
+        // A file has the numbers of its tables alone, which are no result that neft.load reads.
+        ...(this.facts.tables ? [] : [button("JSON", "Numbers", () => this.numbers(view), "numbers")])));
       const details = make("details", { class: "table" }, make("summary", {}, "As a table"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table of ${card.querySelector("h2").textContent}` }, make("table")));
       card.querySelector(".caption").after(details);
     }
@@ -523,7 +548,7 @@
 
     async code(view) {
       try {
-        const found = await this.source.ask("code", this.settings);
+        const found = await this.source.ask("code", view === "regression" ? { ...this.settings, ...this.regression.until } : this.settings);
         this.find("#code-python").textContent = found[view].python;
         this.find("#code-shell").textContent = found[view].shell;
         this.find("#code-address").textContent = this.facts.mode === "widget" ? this.address(view) : location.href.split("#")[0] + this.address(view);

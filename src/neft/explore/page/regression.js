@@ -54,14 +54,35 @@
         const found = await page.source.ask("regression", page.settings);
         if (key !== this.asked) return;
         this.infinite = found;
-        const slider = page.find("#f-time");
-        slider.max = found.times.length - 1;
-        if (this.index === null || this.index > found.times.length - 1) this.index = found.times.length - 1;
-        slider.value = this.index;
-        this.show();
-      } catch (error) { if (key === this.asked) { this.asked = null; page.failed(error, "#e-job"); } }
+        page.restored(["regression"]);
+        this.at(this.index);
+      } catch (error) {
+        if (key !== this.asked) return;
+        this.asked = null;
+        page.failed(error, "#e-job");
+        if (!error.lost) { this.infinite = null; page.missing(page.find("#view-regression"), "There is no answer for these settings."); }
+      }
       finally { if (key === this.asked || this.asked === null) page.find("#view-regression").classList.remove("busy"); }
     }
+
+    // A moment of the slider, or the last one where none is named.
+    at(moment) {
+      this.index = moment; this.following = false;
+      if (!this.infinite) return;
+      const last = this.infinite.times.length - 1, slider = this.page.find("#f-time");
+      this.index = Math.min(moment ?? last, last);
+      slider.max = last;
+      slider.value = this.index;
+      this.show();
+    }
+
+    // The same moment as a time, for a program; the end of training is what it takes without one.
+    get until() {
+      const time = this.infinite?.times[this.index] ?? null;
+      return time === null ? {} : { until: time };
+    }
+
+    get working() { return ["finite", "train"].some(slot => slot in this.page.jobs); }
 
     async start(name) {
       const page = this.page, key = this.key;
@@ -75,8 +96,8 @@
         this.following = name === "train" && this.infinite?.times[this.index] === null;
         this.running(true);
         const found = await running;
-        if (found && key === this.key) { this[name === "train" ? "trained" : "finite"] = found; this.running(Object.keys(page.jobs).some(slot => slot === "train" || slot === "finite")); this.show(); }
-      } catch (error) { if (error.name !== "AbortError") { this.running(false); page.failed(error, "#e-job"); } }
+        if (found && key === this.key) { this[name === "train" ? "trained" : "finite"] = found; this.running(this.working); this.show(); }
+      } catch (error) { if (error.name !== "AbortError") { this.running(this.working); page.failed(error, "#e-job"); } }
     }
 
     // Who looks at the end of training, which simulation does not reach, sees it go as far as it does.

@@ -19,12 +19,21 @@
         throw Object.assign(error, { lost: true });
       }
       if (answer.status === 403) this.onLost("This address does not carry the server’s token: open the address that neft explore printed.");
-      if (!answer.ok) throw new neft.Sentence(await answer.json());
+      if (!answer.ok) throw new neft.Sentence(await this.record(answer));
       return answer;
     }
 
+    // What is no record comes from something that went wrong on the way.
+    async record(answer) {
+      try { return JSON.parse(await answer.text()); }
+      catch (error) {
+        if (!(error instanceof SyntaxError)) throw error;
+        return { error: `The server gave no answer that can be read (status ${answer.status}): start neft explore again.` };
+      }
+    }
+
     async ask(name, settings) {
-      const record = await (await this.post(`/api/${name}`, settings)).json();
+      const record = await this.record(await this.post(`/api/${name}`, settings));
       if (record.fields || record.error) throw new neft.Sentence(record);
       return record;
     }

@@ -12,8 +12,7 @@
 
     cell(settings) {
       const { activations, C_b, C_W, names, depth } = this.tables;
-      const nearest = (axis, value) => axis.reduce((best, one, i) => Math.abs(one - value) < Math.abs(axis[best] - value) ? i : best, 0);
-      const i = (activations.indexOf(settings.activation) * C_b.length + nearest(C_b, settings.C_b)) * C_W.length + nearest(C_W, settings.C_W);
+      const i = (activations.indexOf(settings.activation) * C_b.length + C_b.indexOf(settings.C_b)) * C_W.length + C_W.indexOf(settings.C_W);
       const tensors = {};
       names.forEach((name, k) => {
         const start = (i * names.length + k) * depth, row = [...this.numbers.subarray(start, start + settings.depth)];
@@ -23,16 +22,44 @@
       return tensors;
     }
 
+    // What is typed, or stands in an address that a server's page made.
+    check(settings) {
+      const { activations, depth, widest, usual } = this.tables, wrong = {};
+      if (!activations.includes(settings.activation)) wrong.activation = `activation is ${settings.activation}, but must be one of ${activations.join(", ")} in this file.`;
+      for (const [name, most] of [["depth", depth], ["width", widest]]) {
+        const value = settings[name];
+        if (!Number.isInteger(value)) wrong[name] = `${name} is ${value}, but must be a whole number.`;
+        else if (value < 2) wrong[name] = `${name} is ${value}, but must be at least 2.`;
+        else if (value > most) wrong[name] = `${name} is ${value}, but must be at most ${most} in this file.`;
+      }
+      for (const name of ["C_W", "C_b"]) {
+        const axis = this.tables[name], value = settings[name];
+        if (!(value >= axis[0] && value <= axis.at(-1))) wrong[name] = `${name} is ${value}, but must be from ${axis[0]} to ${axis.at(-1)} in this file.`;
+      }
+      if (Object.keys(wrong).length) throw new neft.Sentence({ fields: wrong });
+      const others = Object.entries(usual).filter(([name, value]) => JSON.stringify(settings[name]) !== JSON.stringify(value)).map(([name]) => name);
+      if (others.length) throw new neft.Sentence({ error: `The address sets ${others.join(", ")}, but this file holds perceptrons with rates of 1 and its own points: only the page of neft explore has others.` });
+    }
+
+    // The settings of the nearest networks that the file holds, and a sentence for each field that says another number.
+    held(settings) {
+      const near = { ...settings }, beside = {};
+      for (const name of ["C_W", "C_b"]) {
+        near[name] = this.tables[name].reduce((best, one) => Math.abs(one - settings[name]) < Math.abs(best - settings[name]) ? one : best);
+        if (Math.abs(near[name] - settings[name]) > 1e-6) beside[name] = `${name} is ${settings[name]}: this file shows ${near[name]}, the nearest that it holds.`;
+      }
+      return { near, beside };
+    }
+
     async ask(name, settings) {
+      this.check(settings);
       const of = this.tables.activations.indexOf(settings.activation);
-      if (of < 0) throw new neft.Sentence({ fields: { activation: `activation must be one of ${this.tables.activations.join(", ")} in this file.` } });
-      if (settings.depth > this.tables.depth) throw new neft.Sentence({ fields: { depth: `depth is ${settings.depth}, but this file holds ${this.tables.depth} layers.` } });
-      if (name === "flow") return { tensors: this.cell(settings), absent: {}, widths: [], notes: [] };
+      const { near, beside } = this.held(settings);
+      if (name === "flow") return { tensors: this.cell(near), absent: {}, widths: [], notes: [], beside };
       if (name === "phases") return this.tables.phases[of];
       if (name === "regression") return this.tables.regression[of];
       if (name === "words") return { interpretation: { summary: "" }, advice: this.tables.advice[of] };
-      if (name === "code") return this.code(of, settings);
-      return { settings, ...(name === "numbers/phase" ? this.tables.phases[of] : name === "numbers/regression" ? this.tables.regression[of] : { tensors: this.cell(settings) }) };
+      return this.code(of, near);
     }
 
     code(of, settings) {
@@ -40,7 +67,9 @@
         for (const [name, mark] of Object.entries(marks)) text = text.replaceAll(mark, name === "before" ? settings.depth - 1 : settings[name]);
         return text;
       };
-      return Object.fromEntries(Object.entries(this.tables.code[of]).map(([view, one]) => [view, { python: fill(one.python), shell: fill(one.shell) }]));
+      const { timed, ...code } = this.tables.code[of];
+      if (settings.until !== undefined) code.regression = timed;
+      return Object.fromEntries(Object.entries(code).map(([view, one]) => [view, { python: fill(one.python), shell: fill(one.shell) }]));
     }
   };
 })();
