@@ -351,6 +351,7 @@ def apply_small(params, x):
     return x @ params["W"] @ params["V"]
 
 
+@pytest.mark.slow
 def test_layers_that_no_gradient_reaches_are_not_called_right(tmp_path):
     def optimizer(n):
         return optax.multi_transform({"W": optax.sgd(0.1 * n**2), "V": optax.sgd(0.1 / n)}, {"W": "W", "V": "V"})
