@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -75,6 +76,16 @@ def test_advised_variances_are_used_and_called_critical(opened, server):
     assert "is a critical one" in page.inner_text("#view-phase .caption")
     slide(page, "C_W", 1.5)
     when(page, "() => document.querySelector('#view-phase .caption').textContent.includes('the ordered phase')")
+    quiet(page, server)
+
+
+def test_an_output_behind_a_norm_is_a_gaussian_and_the_ntk_has_one_spread(opened, server):
+    page = opened(f"{server}#residual=two&norm=layer&depth=6&width=24")
+    assert "excess kurtosis 0: it is a Gaussian" in page.inner_text("#view-density .caption")
+    said = page.inner_text("#verdict")
+    spread = re.search(r"its NTK by (\d+)", said)[1]
+    assert "variance by 0" in said and int(spread) > 10
+    assert f"differs by {spread}" in page.inner_text("#view-ntk .caption")
     quiet(page, server)
 
 

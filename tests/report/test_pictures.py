@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import lognorm
 
 from neft import MLP, ensemble, fisher, plot, width
 from neft.ensemble._estimate import Estimate
@@ -31,9 +32,12 @@ def test_densities_of_draws_are_densities(stats):
     assert abs(np.sum(y) * np.diff(x).min() - 1) < 0.01
     axes = plot.ntk_distribution(values + 5, mean=5.0, spread=0.5, infinite=4.9).axes[0]
     x, y = axes.lines[[line.get_label() for line in axes.lines].index("predicted mean and spread")].get_data()
-    # 2e-5 of it lies beyond what is shown.
-    mean, square = (np.trapezoid(power * y, x) for power in (x, x**2))
-    assert abs(np.trapezoid(y, x) - 1) < 1e-4 and abs(mean - 5) < 1e-3 and abs(np.sqrt(square - mean**2) - 0.5) < 1e-3
+    # Of the logarithm's Gaussian: mean and deviation are those of H in closed form.
+    deviation = np.sqrt(np.log(1 + 0.5**2 / 5.0**2))
+    law = lognorm(deviation, scale=5.0**2 / np.sqrt(5.0**2 + 0.5**2))
+    np.testing.assert_allclose([law.mean(), law.std()], [5.0, 0.5], rtol=1e-12)
+    np.testing.assert_allclose(y, law.pdf(x), rtol=1e-9)
+    assert abs(np.trapezoid(y, x) - law.cdf(x[-1])) < 1e-6
     wide = plot.ntk_distribution(np.exp(values), mean=1.0, spread=2.0, infinite=1.0).axes[0]
     assert min(line.get_xdata()[0] for line in wide.lines[:1]) >= 0 and wide.get_xlim()[0] >= 0
 
