@@ -54,6 +54,19 @@ def programs(names):
     return found
 
 
+def moved_by_training():
+    """How far what was read moves when the model's parameters and moments are set to 0 in place."""
+    model = torch_models.nn.Sequential(torch_models.nn.Linear(64, 64), torch_models.nn.BatchNorm1d(64))
+    with torch.no_grad():
+        model[1].running_mean.fill_(0.5)
+    found, x = neft.read(model), np.ones((2, 64), np.float32)
+    before = np.array(found.apply(x))
+    with torch.no_grad():
+        for part in (*model.parameters(), model[1].running_mean):
+            part.zero_()
+    return [float(np.abs(before).max()), float(np.abs(np.asarray(found.apply(x)) - before).max())]
+
+
 def main():
     found = {}
     for name in torch_models.MODELS:
@@ -79,7 +92,8 @@ def main():
     bad["dictionary with 'params'"] = sentence(flax_models.Plain(), [1.0])
     drawn = {name: one.layers[0].to_dict() for name, one in fresh.items()}
     written = programs([*found["torch, functions"]["functions"], "max(0.1,z)-min(z,2)*erf(z)", "softplus(z)-silu(2)*z"])
-    print(json.dumps({"models": found, "bad": bad, "fresh": drawn, "programs": written}))
+    moved = moved_by_training()
+    print(json.dumps({"models": found, "bad": bad, "fresh": drawn, "programs": written, "moved": moved}))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,11 @@ def test_the_frameworks_own_initializers_are_named(answers):
         assert abs(layer["C_W"] - variance) < 4 * layer["error_W"] and layer["error_W"] < 0.05 * variance
 
 
+def test_what_was_read_stays_when_the_model_trains_on(answers):
+    size, moved = answers["moved"]
+    assert size > 0.1 and moved == 0.0
+
+
 def test_what_is_not_known_is_named(answers):
     for words, sentence in answers["bad"].items():
         assert words in sentence and sentence.endswith(".") and "\n" not in sentence, sentence

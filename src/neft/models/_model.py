@@ -50,7 +50,7 @@ IMAGES_FIRST = {1: ("C",), 2: ("N", "C"), 3: ("N", "C", "H"), 4: ("N", "C", "H",
 
 
 def by_name(tree: Any) -> tuple[dict[str, np.ndarray], Any]:
-    """The arrays of a tree by their names in it, and how to make the tree again."""
+    """The arrays of a tree, copied, by their names in it, and how to make the tree again."""
     found, structure = jax.tree_util.tree_flatten_with_path(tree)
-    named = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in found}
+    named = {jax.tree_util.keystr(path, simple=True, separator="."): np.array(leaf) for path, leaf in found}
     return named, structure

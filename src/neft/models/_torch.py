@@ -90,7 +90,7 @@ def _numbers(name: str, tensor: Any) -> np.ndarray:
         raise ValueError(f"the parameter {name} has no values yet, but must have some.")
     tensor = tensor.detach().cpu()
     tensor = tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-    return tensor.resolve_conj().numpy()
+    return _copied(tensor)
 
 
 def _value(node: Any, values: dict[Any, Any], module: Any, params: Params, notes: list[str]) -> Any:
@@ -137,7 +137,12 @@ _CALLS = ("call_module", "call_function", "call_method")
 
 
 def _constant(value: Any) -> Any:
-    return jnp.asarray(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value
+    return jnp.asarray(_copied(value.detach().cpu())) if isinstance(value, torch.Tensor) else value
+
+
+def _copied(tensor: Any) -> np.ndarray:
+    """What was read stays as it was while the model trains on: PyTorch changes its arrays in place, and shares them."""
+    return np.array(tensor.resolve_conj().numpy())
 
 
 def _layer(layer: Any, target: str, params: Params, notes: list[str], x: Any, *args: Any, **kwargs: Any) -> Any:
