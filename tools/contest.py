@@ -58,9 +58,9 @@ class Contender(NamedTuple):
 
 
 @functools.cache
-def images():
+def images(data: str = "fashion-mnist"):
     """Training and test images and labels."""
-    sets = [neft.data.load("fashion-mnist", split=split, preprocess="unit+global") for split in ("train", "test")]
+    sets = [neft.data.load(data, split=split, preprocess="unit+global") for split in ("train", "test")]
     return tuple(jnp.asarray(part) for one in sets for part in (one.x, one.y))
 
 
@@ -240,15 +240,16 @@ class Runs:
             self.done = {line["run"]: line for line in map(json.loads, path.read_text().splitlines())}
 
     def __call__(
-        self, row: tuple, who: str, of: Contender, factor: float, seed: int, warm: int = 0
+        self, row: tuple, who: str, of: Contender, factor: float, seed: int, warm: int = 0, data: str = "fashion-mnist"
     ) -> tuple[float, float]:
         """Loss and accuracy."""
         kind, name, depth, width, optimizer = row
         # What was trained, not what it was called: advice that has changed is trained again.
         settings = hashlib.sha256(repr([np.asarray(part).tolist() for part in of]).encode()).hexdigest()[:8]
         run = f"{row} {who} {settings} {factor:g} {seed}" + (f" warm {warm}" if warm else "")
+        run += f" {data}" if data != "fashion-mnist" else ""
         if run not in self.done:
-            x, y, *test = images()
+            x, y, *test = images(data)
             order = batches(seed, len(x))
             rates = spread(factor * of.rate_W, factor * of.rate_b, factor * of.rate_norm, depth, kind)
             decay = spread(np.full(depth, 0.01), np.full(depth, of.decay_b), of.decay_b, depth, kind)

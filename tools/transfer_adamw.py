@@ -8,6 +8,10 @@ groups of parameters have one rate at the smallest size, and what `neft.scaling.
 a factor 2 apart, from the best of the smaller size outwards until two on either side are worse. Every training is a
 line of a file, so that the same command goes on where it was stopped; about 40 CPU minutes. `--branches` measures
 instead what training did to the branches of two matrices, at one rate, and takes 5.
+
+Two more sweeps (6 minutes) are of branches that start small and of what trains them: MNIST, matrices of branches drawn
+with an eighth of the standard deviation, the rate of blocks and norms varied while the first and the last layer keep
+theirs.
 """
 
 import argparse
@@ -29,15 +33,21 @@ SEEDS = (0, 1, 2)
 WIDTHS, DEPTHS = (64, 128, 256, 512, 1024), (4, 8, 16, 32, 64)
 START = -10
 """The power of 2 of the first rate."""
+OUTSIDE = -8
+"""The power of 2 of the rate outside of blocks where that of blocks alone is varied: the best for all at 4 blocks."""
 
 
 class Sweep(NamedTuple):
-    """A parameterization, what is varied, and the form of the network."""
+    """A parameterization, what is varied, and the form of the network; of branches that start `small` the rate of the
+    blocks alone is varied.
+    """
 
     kind: str
     varied: str
     form: str
     sizes: tuple[int, ...]
+    small: float | None = None
+    data: str = "fashion-mnist"
 
 
 SWEEPS = {
@@ -46,6 +56,8 @@ SWEEPS = {
     "depth-mup, one matrix": Sweep("depth-mup", "depth", "one", DEPTHS),
     "depth-mup, two matrices": Sweep("depth-mup", "depth", "residual", DEPTHS),
     "completep, two matrices": Sweep("completep", "depth", "residual", DEPTHS),
+    "depth-mup, small branches": Sweep("depth-mup", "depth", "residual", DEPTHS, 1 / 8, "mnist"),
+    "completep, small branches": Sweep("completep", "depth", "residual", DEPTHS, 1 / 8, "mnist"),
 }
 LAYERS = 4
 """Dense layers of the perceptrons."""
@@ -82,23 +94,34 @@ def network(sweep: Sweep, size: int) -> tuple[int, int, Contender]:
     norms = float(found.rate[found.groups.index("hidden norms")])
     rates = {"rate_W": rate_W, "rate_b": of(found.rate, "biases"), "rate_norm": norms}
     C_W, C_b = 2 * variance, 0 * variance
+    C_W[1:-1] *= 1 if sweep.small is None else sweep.small**2
     return matrices + 2, width, Contender(C_W, C_b, False, **rates, decay_b=0.0, branch=found.branch)
+
+
+def blocks_alone(of: Contender, rate: float) -> Contender:
+    """The same, with rates outside of blocks and norms that are `OUTSIDE` once all are multiplied by a rate."""
+    outside = np.array([2.0**OUTSIDE / rate, *np.ones(len(of.rate_W) - 2), 2.0**OUTSIDE / rate])
+    return of._replace(rate_W=of.rate_W * outside, rate_b=of.rate_b * outside)
 
 
 def swept(runs: Runs, sweep: Sweep) -> dict[str, Any]:
     """Losses by size and rate, and the best rate of each size."""
-    start, found = START, {}
+    start = first = START if sweep.small is None else OUTSIDE
+    found: dict[str, Any] = {}
     for size in sweep.sizes:
         depth, width, of = network(sweep, size)
         key = (sweep.form, "relu", depth, width, "adamw")
         losses: dict[int, list[float]] = {}
-        best, low, high = start, start - 2, start + 2
+        # Small branches: from the same rate for all sizes, to see what a rate below the best does.
+        best, low, high = start, (start if sweep.small is None else first) - 2, start + 2
         while True:
             for power in sorted(range(low, high + 1), key=lambda p: abs(p - best)):
                 if power not in losses:
-                    losses[power] = [runs(key, sweep.kind, of, 2.0**power, seed)[0] for seed in SEEDS]
+                    rate, data = 2.0**power, sweep.data
+                    at = of if sweep.small is None else blocks_alone(of, rate)
+                    losses[power] = [runs(key, sweep.kind, at, rate, seed, data=data)[0] for seed in SEEDS]
             best = min(losses, key=lambda power: float(np.mean(losses[power])))
-            if low + 2 <= best <= high - 2 or abs(best - START) > 9:
+            if low + 2 <= best <= high - 2 or abs(best - first) > 9:
                 break
             low, high = min(low, best - 2), max(high, best + 2)
         found[str(size)] = {"best": 2.0**best, "losses": {f"{2.0**p:.6g}": losses[p] for p in sorted(losses)}}
@@ -154,14 +177,16 @@ def branches() -> dict[str, Any]:
     return found
 
 
-def draw(kept: dict[str, Any], path: Path) -> None:
-    """A panel for each sweep: loss against the rate, a curve for each size, its best marked."""
+def draw(kept: dict[str, Any], path: Path, small: bool) -> None:
+    """A panel for each sweep, of small branches or of all others: loss against the rate, a curve for each size, its
+    best marked.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
     from neft import plot
 
-    names = [name for name in SWEEPS if name in kept]
+    names = [name for name, sweep in SWEEPS.items() if name in kept and (sweep.small is not None) == small]
     figure = Figure(figsize=(3.1 * len(names), 3.4), layout="constrained")
     panels: Any = figure.subplots(1, len(names), squeeze=False)[0]
     for ax, name in zip(panels, names):
@@ -179,7 +204,7 @@ def draw(kept: dict[str, Any], path: Path) -> None:
         ax.set_ylim(0.96 * lowest, 1.45 * lowest)
         span = 2 ** (max(best) - min(best))
         ax.set_title(f"{name}\n{'one best rate' if span == 1 else f'best rates span a factor {span:g}'}", fontsize=9)
-        ax.set_xlabel("rate at the smallest size" if name[0] != "s" else "rate")
+        ax.set_xlabel("rate of the blocks" if small else "rate" if name[0] == "s" else "rate at the smallest size")
         ax.legend(title=SWEEPS[name].varied, fontsize=7, title_fontsize=8, frameon=False)
     panels[0].set_ylabel("training loss")
     plot.save(figure, path)
@@ -204,7 +229,8 @@ def main() -> None:
         kept[name] = swept(runs, SWEEPS[name])
         with writing(file) as out:
             out.write(json.dumps(kept, indent=1) + "\n")
-        draw(kept, args.plot)
+        small = SWEEPS[name].small is not None
+        draw(kept, args.plot.with_stem(args.plot.stem + "_small") if small else args.plot, small)
 
 
 if __name__ == "__main__":
