@@ -1,8 +1,12 @@
+import importlib
 import itertools
 import json
 import math
+import sys
+import types
 
 import draw_race
+import jax
 import numpy as np
 import pytest
 import race_optimizers
@@ -128,6 +132,22 @@ def test_the_page_holds_the_tables_as_they_are_printed(capsys, tmp_path):
     assert len(tables) == 6
     for table in tables:
         assert table.strip() + "\n\n" in page
+
+
+def test_seconds_of_k_fac_do_not_hold_the_compilation_of_its_keys(monkeypatch):
+    monkeypatch.syspath_prepend(str(race_optimizers.FILE.parents[1] / "benchmarks" / "peers"))
+    monkeypatch.setitem(sys.modules, "kfac_jax", types.ModuleType("kfac_jax"))
+    kfac = importlib.import_module("kfac")
+    training, happened = kfac.Training.__new__(kfac.Training), []
+    training.x, training.y, training.key, training.done = np.ones((4, 2)), np.ones(4), jax.random.PRNGKey(0), 0
+    training.params = training.state = training.momentum = None
+    training.rate = lambda step: 0.1
+    training.optimizer = types.SimpleNamespace(step=lambda *args, **how: (None, None, None))
+    split = jax.random.split
+    monkeypatch.setattr(jax.random, "split", lambda *args: happened.append("keys") or split(*args))
+    monkeypatch.setattr(kfac.time, "process_time", lambda: happened.append("clock") or 0.0)
+    training.steps(np.zeros((3, 2), int))
+    assert happened == ["keys", "clock", "keys", "clock"] and training.done == 3
 
 
 def test_the_command_says_what_it_would_take(capsys):
