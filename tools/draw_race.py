@@ -8,6 +8,7 @@ where not all did, and "0 of 24" that no trial did.
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,7 +48,10 @@ def complete(line: Mapping[str, Any]) -> bool:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """One row for each optimizer on its inputs, the fastest to the cost first; the fastest of each column is bold."""
+    """One row for each optimizer on its inputs, the fastest to the cost first; the fastest of each column is bold.
+
+    Behind those whose seeds all reached the cost stand the others, by how many did and how fast.
+    """
     found = {(line["optimizer"], line["inputs"], line["level"]): line for line in lines}
     levels = {line["level"]: line["at"] for line in lines}
     fastest = {
@@ -55,9 +59,9 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         for level in levels
     }
 
-    def place(key: tuple[str, str]) -> tuple[bool, float]:
-        line = found.get((*key, "cost"))
-        return (True, 0.0) if line is None or not complete(line) else (False, line["seconds"])
+    def place(key: tuple[str, str]) -> tuple:
+        line = found.get((*key, "cost"), {"seeds": 0, "reached": 0})
+        return not complete(line), -line["reached"], line.get("seconds", math.inf), key
 
     heads = [f"to cost {levels['cost']:g}", f"to accuracy {100 * levels['accuracy']:.1f} %"]
     out = [f"| optimizer, inputs | {heads[0]} | {heads[1]} |", "| --- | --- | --- |"]

@@ -10,7 +10,7 @@ Fashion-MNIST the cost that tuned momentum on centred inputs reaches in 3 epochs
 Rules, the same for all:
 - 24 trials on the tuning seed, of which the fastest to each level is chosen. The search starts at the optimizer's usual
   rate with momentum in the middle of its list, batches of 200 and a horizon of 3 epochs, and goes from the best so far
-  to its neighbours: the rate by a factor 2 (then √2, then the fourth root), the batch among 50, 200, 500, the horizon
+  to its neighbours: the rate by a factor 2 (then √2, the fourth root, …), the batch among 50, 200, 500, the horizon
   among HORIZONS, the momentum in its list. What it lowers is the number of levels that are not reached, then by how
   much they are missed, then the sum of ln(CPU seconds) to both.
 - On the tuning seed the accuracy is that of the validation part, on the others that of the test part.

@@ -79,8 +79,9 @@ class Training:
 
     def steps(self, index: np.ndarray) -> float:
         """The CPU seconds of one step for each row of the index."""
+        self.keys(len(index))  # once for nothing: they are compiled at the first call
         started = time.process_time()
-        keys = np.asarray(jax.random.split(jax.random.fold_in(self.key, self.done), len(index)))
+        keys = self.keys(len(index))
         for rows, key in zip(index, keys):
             batch = self.x[rows], self.y[rows]
             # The number of the step is given, so that it need not be waited for.
@@ -96,6 +97,10 @@ class Training:
             self.done += 1
         jax.block_until_ready(self.params)
         return time.process_time() - started
+
+    def keys(self, count: int) -> np.ndarray:
+        """The random keys of the next steps."""
+        return np.asarray(jax.random.split(jax.random.fold_in(self.key, self.done), count))
 
 
 def train(job: dict, data: dict) -> dict:

@@ -14,7 +14,8 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from . import _check
 
-_CALLS = {"jit", "pjit", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call", "checkpoint"}
+_CALLS = {"jit", "pjit", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call"}
+_CALLS |= {"checkpoint", "remat2"}  # names that jax.checkpoint had and has
 _PRODUCTS = {"dot_general", "conv_general_dilated"}
 
 

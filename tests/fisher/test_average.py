@@ -35,6 +35,13 @@ def test_schedule_free_optimizers_predict_with_their_own_average():
     np.testing.assert_allclose(averaged(state, params), iterates[1:].mean(0), rtol=1e-4)
 
 
+def test_an_average_of_a_part_of_the_weights_is_refused():
+    params = {"a": jnp.ones(2), "b": jnp.ones(3)}
+    opt = optax.masked(average_weights(), {"a": True, "b": False})
+    with one_sentence("params do not have the shapes"):
+        averaged(opt.init(params), params)
+
+
 @pytest.mark.parametrize(
     ("words", "call"),
     [

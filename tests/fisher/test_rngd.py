@@ -488,6 +488,43 @@ def test_a_layer_to_one_number_is_captured():
     assert all(np.isfinite(one).all() for one in jax.tree.leaves(updates))
 
 
+def test_inputs_of_16_bits_are_captured_outside_of_compiled_code_too():
+    params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), start(jnp.float32))
+    x = jnp.asarray(X[:3], jnp.bfloat16)
+    assert capture(NET, x, params).inputs[0].dtype == jnp.bfloat16
+    with one_sentence("x holds nan"):
+        capture(NET, x.at[0, 0].set(jnp.nan), params)
+
+
+def test_metrics_of_16_bits_are_inverted_outside():
+    opt = rngd(0.1, inverse="outside", inputs="running")
+    inverse = refresh(opt.init(start(jnp.float16)))[0].inverses[0]
+    assert inverse.dtype == jnp.float16
+    np.testing.assert_allclose(inverse, np.eye(6) / (1 + 6e-3), rtol=1e-3)
+
+
+def test_a_function_that_is_computed_again_for_its_gradient_is_captured():
+    params = {**as_flax(start(jnp.float32)), "scale": jnp.full(4, 1.5)}
+    x = jnp.asarray(X[:3], jnp.float32)
+    one, other = (capture(function, x, params) for function in (flax_like, jax.checkpoint(flax_like)))
+    for a, b in zip(one.inputs + one.preactivations, other.inputs + other.preactivations, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def labelled(leaf):
+    # A layer for one optimizer and two for another, or weights for one and biases for the other.
+    return lambda params: jax.tree.map_with_path(lambda path, value: "ab"[leaf(path, value)], params)
+
+
+@pytest.mark.parametrize("leaf", [lambda path, value: path[0].idx > 0, lambda path, value: value.ndim == 2])
+@pytest.mark.parametrize("make", [lambda: rngd(0.1), fisher.scale_by_preactivations])
+def test_masked_layers_are_refused(leaf, make):
+    params, seen = captured()
+    opt = optax.multi_transform({"a": optax.with_extra_args_support(optax.sgd(0.1)), "b": make()}, labelled(leaf))
+    with one_sentence("a linear layer is masked"):
+        opt.update(seen.gradient, opt.init(params), params, captures=seen)
+
+
 def test_the_neuron_of_settings_may_be_named():
     params, seen = captured()
     given = (Settings(neuron=kind, metric="neuron", start="batch") for kind in ("tanh", fisher.response("tanh")))
@@ -503,6 +540,15 @@ SQUARE = {"a": {"kernel": np.eye(5, dtype=np.float32)}}
 
 def square(kind):
     return kind(eqx.nn.Linear(5, 5, key=jax.random.key(0)))
+
+
+def captured_with(**how):
+    return capture(NET, jnp.ones((2, 5)), start(jnp.float32), **({"loss": jnp.sum} | how))
+
+
+def singular():
+    state, *rest = rngd(0.1, inverse="outside", inputs="running", relative_damping=0.0).init(start(jnp.float32))
+    return state._replace(metrics=jax.tree.map(jnp.zeros_like, state.metrics)), *rest
 
 
 def update_with(captures):
@@ -534,6 +580,10 @@ def update_with(captures):
             ("a.kernel is multiplied 2 times",),
             lambda: capture(lambda p, x: x @ p["a"]["kernel"] @ p["a"]["kernel"], jnp.ones((2, 5)), SQUARE),
         ),
+        (("loss returns None",), lambda: captured_with(loss=lambda z: None)),
+        (("loss returns a number of type int32",), lambda: captured_with(loss=lambda z: (z > 0).sum())),
+        (("penalty returns an array of shape (4, 5)",), lambda: captured_with(penalty=lambda p: p[0].W)),
+        (("no inverse", "damping"), lambda: refresh(singular())),
         (("penalty",), lambda: capture(NET, jnp.ones((2, 5)), start(jnp.float32), penalty=penalty)),
         (("holds its own parameters",), lambda: capture(square(Twice), jnp.ones((2, 5)), 1)),
         (("layer 1 is called more than once",), lambda: capture(square(Twice), jnp.ones((2, 5)))),

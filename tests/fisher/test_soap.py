@@ -84,9 +84,25 @@ def test_weight_decay_is_outside_of_the_gradient():
     np.testing.assert_allclose(updates, -0.05 * params, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_matrices_of_16_bits_are_rotated(dtype):
+    opt, params = scale_by_soap(refresh_every=1), jnp.eye(3, 2, dtype=dtype)
+    updates, state = params, opt.init(params)
+    for k in range(3):
+        updates, state = opt.update(params + k, state)
+    assert updates.dtype == state.bases[0][0].dtype == dtype
+    np.testing.assert_allclose(np.abs(updates.astype(float)).max(), 1, atol=0.5)
+    Q = state.bases[0][0].astype(float)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=0.02)
+
+
 @pytest.mark.parametrize(
     ("words", "call"),
     [
+        (("b1 is 1", "below 1"), lambda: soap(0.1, b1=1.0)),
+        (("b2 is -0.1",), lambda: scale_by_soap(b2=-0.1)),
+        (("eps is -1",), lambda: soap(0.1, eps=-1.0)),
+        (("weight_decay is -1",), lambda: soap(0.1, weight_decay=-1.0)),
         (("refresh_every is 0",), lambda: soap(0.1, refresh_every=0)),
         (("largest is 0",), lambda: scale_by_soap(largest=0)),
     ],

@@ -70,7 +70,7 @@ def test_a_residual_network_is_trained(tmp_path):
         (("net has 3 inputs and 10 outputs", "49 features"), {"net": Network(3, [Dense(8), "relu", Dense(10)])}),
         (("hidden is given with net",), {"net": Network(49, [Dense(10)]), "hidden": (3,)}),
         (("batch_norm is given with net",), {"net": Network(49, [Dense(10)]), "batch_norm": True}),
-        (("inputs is 'white'", "RMSNorm"), {"net": Network(49, [RMSNorm(), Dense(10)])}),
+        (("inputs is 'white' or 'axes'", "RMSNorm"), {"net": Network(49, [RMSNorm(), Dense(10)])}),
         (("batch is 1", "at least 2"), {"net": Network(49, [Dense(8), BatchNorm(), Dense(10)]), "batch": 1}),
     ],
 )

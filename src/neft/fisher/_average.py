@@ -67,10 +67,9 @@ def averaged(state: Any, params: Any) -> Any:
     found = [node for node in jax.tree.leaves(state, is_leaf=lambda n: isinstance(n, kinds)) if isinstance(node, kinds)]
     if not found:
         return params
-    if isinstance(found[0], AverageState):
-        return found[0].average
-    given, known = (jax.tree.flatten(tree) for tree in (params, found[0].z))
+    kept = found[0].average if isinstance(found[0], AverageState) else found[0].z
+    given, known = (jax.tree.flatten(tree) for tree in (params, kept))
     same = (isinstance(leaf, (jax.Array, np.ndarray)) and leaf.shape == z.shape for leaf, z in zip(given[0], known[0]))
     if given[1] != known[1] or not all(same):
         raise ValueError("params do not have the shapes of the weights in the optimizer's state, but must be the same.")
-    return optax.contrib.schedule_free_eval_params(found[0], params)
+    return kept if isinstance(found[0], AverageState) else optax.contrib.schedule_free_eval_params(found[0], params)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .. import _check
@@ -63,7 +64,10 @@ def capture(
     ([(5, 3), (5, 8)], ())
     """
     if not traced(x):
-        x = jnp.asarray(_check.array("x", x, dtype=None))
+        # NumPy does not count bfloat16 among the real numbers.
+        small = getattr(x, "dtype", None) == jnp.bfloat16
+        x = jnp.asarray(_check.array("x", x.astype(np.float32) if small else x, dtype=None))
+        x = x.astype(jnp.bfloat16) if small else x
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x has shape {x.shape}, but must have shape (batch, inputs) with at least one input.")
     variables, forward = _opened(model, params)
@@ -78,13 +82,21 @@ def capture(
 
     def cost(variables: Any) -> tuple[Array, Captures]:
         seen = forward(variables, x)
-        total = loss(seen.outputs)
-        if jnp.shape(total) != ():
-            raise ValueError(f"loss returns an array of shape {jnp.shape(total)}, but must return a number.")
-        return (total if penalty is None else total + penalty(variables)), seen
+        total = _number("loss", loss(seen.outputs))
+        if not jnp.issubdtype(jnp.result_type(total), jnp.floating):
+            raise ValueError(f"loss returns a number of type {jnp.result_type(total)}, but must return a real one.")
+        return (total if penalty is None else total + _number("penalty", penalty(variables))), seen
 
     (value, seen), gradient = jax.value_and_grad(cost, has_aux=True)(variables)
     return seen._replace(loss=value, gradient=gradient)
+
+
+def _number(name: str, value: Any) -> Any:
+    if not isinstance(value, (int, float, np.generic, np.ndarray, jax.Array)):
+        raise ValueError(f"{name} returns {_check.brief(value)}, but must return a number.")
+    if jnp.shape(value) != ():
+        raise ValueError(f"{name} returns an array of shape {jnp.shape(value)}, but must return a number.")
+    return value
 
 
 def match(captures: Any, found: list[Any], count: int) -> None:

@@ -56,7 +56,10 @@ def newton_schulz(A: Float[Array, "*batch p p"], guess: Float[Array, "*batch p p
 
 def lapack(A: np.ndarray) -> np.ndarray:
     """A⁻¹ of a stack of positive definite matrices, on the host."""
-    return np.linalg.inv(np.asarray(A))
+    try:
+        return np.linalg.inv(np.asarray(A, np.promote_types(A.dtype, np.float32)))
+    except np.linalg.LinAlgError:
+        raise ValueError("a metric has no inverse: damping or relative_damping must be larger.") from None
 
 
 def damped(G: Any, damping: Any, relative: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
 from ..network import Layer
@@ -61,6 +62,15 @@ def _is_flax(node: Any) -> bool:
 
 
 def _parts(layer: Any) -> tuple[Any, Any]:
+    if any(map(_is_masked, jax.tree.leaves(layer, is_leaf=_is_masked))):
+        raise ValueError(
+            "a linear layer is masked (optax.masked, multi_transform), but RNGD and steps in units of preactivations "
+            "need all linear layers, whole."
+        )
     if _is_flax(layer):
         return layer["kernel"].T, layer.get("bias")
     return (layer.W, layer.b) if isinstance(layer, Layer) else (layer.weight, layer.bias)
+
+
+def _is_masked(node: Any) -> bool:
+    return isinstance(node, optax.MaskedNode)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
@@ -54,6 +55,7 @@ def soap(
     """
     if not callable(learning_rate) and not isinstance(learning_rate, jax.Array):
         _check.real("learning_rate", learning_rate, at_least=0.0)
+    weight_decay = _check.real("weight_decay", weight_decay, at_least=0.0)
     return optax.chain(
         scale_by_soap(b1=b1, b2=b2, eps=eps, refresh_every=refresh_every, largest=largest),
         optax.add_decayed_weights(weight_decay),
@@ -80,6 +82,10 @@ def scale_by_soap(
     >>> [[None if side is None else side.shape for side in pair] for pair in state.factors]
     [[(3, 3), (2, 2)], [None, None]]
     """
+    for name, decay in (("b1", b1), ("b2", b2)):
+        if not isinstance(decay, jax.Array) and _check.real(name, decay, at_least=0.0) >= 1:
+            raise ValueError(f"{name} is {decay:g}, but must be below 1.")
+    eps = _check.real("eps", eps, at_least=0.0)
     refresh_every = _check.integer("refresh_every", refresh_every, at_least=1)
     largest = _check.integer("largest", largest, at_least=1)
 
@@ -167,6 +173,9 @@ def _refreshed(count: Array, factors: Any, bases: Any, every: int) -> Any:
 
 
 def _turned(first: Array, A: Float[Array, "n n"], Q: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    # Decompositions know no numbers of 16 bits.
+    wide, dtype = np.promote_types(A.dtype, np.float32), A.dtype
+    A, Q = A.astype(wide), Q.astype(wide)
     # Largest eigenvalues first: the order that the iteration with qr keeps.
     whole = lambda: jnp.linalg.eigh(A)[1][:, ::-1]  # noqa: E731
-    return jax.lax.cond(first, whole, lambda: jnp.linalg.qr(A @ Q)[0])
+    return jax.lax.cond(first, whole, lambda: jnp.linalg.qr(A @ Q)[0]).astype(dtype)

@@ -127,7 +127,8 @@ class Task:
     def __post_init__(self) -> None:
         if self.white is not None and not isinstance(self.net.blocks[0], Dense):
             raise ValueError(
-                f"inputs is 'white', for which the first block must be a dense one, but it is {self.net.blocks[0]!r}."
+                "inputs is 'white' or 'axes', for which the first block must be a dense one, "
+                f"but it is {self.net.blocks[0]!r}."
             )
 
     @functools.cached_property
