@@ -4,6 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -116,6 +117,12 @@ def test_bad_input_gets_a_sentence():
         ({"rate": 0.0}, ("rate is 0", "greater than 0")),
         ({"optimizer": "lion"}, ("optimizer is 'lion'",)),
         ({"key": 3}, ("key is 3",)),
+        ({"present": MLP((3, 4, 2), "tanh")}, ("present is MLP", "must be a network and its parameters")),
+        # One output beside targets of two would be repeated, and a class that there is no output for be no number.
+        (
+            {"present": (one := MLP((3, 4, 1), "tanh"), one.init(jax.random.key(0)))},
+            ("3 inputs and 1 outputs",),
+        ),
     ]
     for more, words in bad:
         with one_sentence(*words):

@@ -150,7 +150,7 @@ def trial(
         raise ValueError(f"x has {x.shape[1]} entries in an input, but the network takes {net.inputs}.")
     batch = min(batch, len(x))
     weights, usual, order = jax.random.split(key, 3)
-    now, params = _usual(net, usual) if present is None else present
+    now, params = _usual(net, usual) if present is None else _given(present, net)
     both = (
         Contender("advised", net, net.init(weights, dtype=jnp.float32), chosen),
         Contender("present", now, params, _one_rate(chosen, rate)),
@@ -176,6 +176,19 @@ def trial(
             specification={"optimizer": chosen.optimizer, "steps": steps, "batch": batch, "rate": rate},
         ),
     )
+
+
+def _given(present: Any, net: Network) -> tuple[Network, Any]:
+    if not (isinstance(present, tuple | list) and len(present) == 2 and isinstance(present[0], Network)):
+        raise ValueError(
+            f"present is {_check.brief(present)}, but must be a network and its parameters, such as "
+            "(found.network, found.params) of what neft.read gives."
+        )
+    now, params = present
+    sizes, wanted = (f"{one.inputs} inputs and {one.widths[-1]} outputs" for one in (now, net))
+    if sizes != wanted:
+        raise ValueError(f"present is a network of {sizes}, but the advice is for one of {wanted}.")
+    return now, params
 
 
 def _targets(y: Any, count: int, outputs: int) -> tuple[np.ndarray, str]:
