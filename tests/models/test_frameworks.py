@@ -34,6 +34,7 @@ def answers():
 
 
 MODELS = [
+    "torch, by axis",
     *("torch, functions", "linen, functions", "torch, moved axes", "torch, channels last"),
     *("torch, plain", "torch, pre-norm", "torch, post-norm", "torch, 20 layers", "torch, convolutional"),
     *("linen, plain", "linen, pre-norm", "linen, convolutional", "nnx, post-norm", "nnx, 20 layers", "nnx, batch norm"),
@@ -76,6 +77,12 @@ def test_the_frameworks_own_initializers_are_named(answers):
     assert flax["drawn"] == "truncated normal LeCun, the framework's default"
     for layer, variance in ((torch, 1 / 3), (flax, 1.0)):
         assert abs(layer["C_W"] - variance) < 4 * layer["error_W"] and layer["error_W"] < 0.05 * variance
+
+
+def test_hooks_are_said_to_be_left_out(answers):
+    assert [note for note in answers["hooks"] if "Hooks" in note] == [
+        "Hooks are left out, whatever they change (of 0)."
+    ]
 
 
 def test_what_is_not_known_is_named(answers):
