@@ -70,6 +70,11 @@ def test_a_trial_goes_to_a_file_and_has_a_picture(found, tmp_path):
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), float), found[0].losses[0])
 
 
+def test_one_class_needs_no_guess():
+    trial = advise("tanh", depth=2, width=4, inputs=3, outputs=2).trial(X, np.zeros(12, int), steps=1)
+    assert "(0 with the same answer" in trial.summary
+
+
 @pytest.mark.slow
 def test_what_diverges_is_infinite_and_said():
     advice = advise("relu", depth=3, width=8, inputs=3, outputs=4)

@@ -303,7 +303,7 @@ def _guess(y: np.ndarray, loss: str) -> float:
     if loss == "squared error":
         return float(y.astype(float).var(0).mean())
     share = np.bincount(y) / len(y)
-    return float(-(share[share > 0] * np.log(share[share > 0])).sum())
+    return float((share[share > 0] * np.log(1 / share[share > 0])).sum())
 
 
 def _summary(found: dict[str, Any], rates: Any, final: Any, steps: int, batch: int, *, kept: bool) -> str:
