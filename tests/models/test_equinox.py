@@ -329,6 +329,13 @@ def test_complex_parameters_are_refused():
         neft.read(eqx.nn.Sequential([eqx.nn.Linear(4, 4, dtype=jnp.complex64, key=KEYS[0])]))
 
 
+class Refusing:
+    """As a tensor of PyTorch that needs a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("it needs a gradient")
+
+
 def test_what_is_no_model_gets_a_sentence():
     for bad in (3, eqx.nn.Linear, lambda x: x, None):
         with one_sentence("model is"):
@@ -337,6 +344,8 @@ def test_what_is_no_model_gets_a_sentence():
         neft.read(Plain(KEYS[0]), {})
     with one_sentence("shape (7,)"):
         neft.read(Plain(KEYS[0]), x=np.ones(7))
+    with one_sentence("x cannot be read as an array: it needs a gradient"):
+        neft.read(Plain(KEYS[0])).apply(Refusing())
     with one_sentence("give x"):
         neft.read(eqx.nn.Sequential([eqx.nn.Conv2d(1, 2, 3, key=KEYS[0])]))
     with one_sentence("BatchNorm"):

@@ -142,13 +142,13 @@ class ChannelsLast(nn.Module):
 
 
 class ByAxis(nn.Module):
-    """A norm by hand with NumPy's names of arguments, which PyTorch understands."""
+    """A norm by hand with NumPy's names of arguments, which PyTorch understands; further inputs are not used."""
 
     def __init__(self):
         super().__init__()
         self.fc, self.out = nn.Linear(6, 8), nn.Linear(8, 2)
 
-    def forward(self, x):
+    def forward(self, x, *args, **kwargs):
         x = self.fc(x)
         x = x - x.mean(axis=-1, keepdims=True)
         return self.out(x / torch.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5))

@@ -44,7 +44,8 @@ def torch_model(module: Any) -> Model:
             "another name cannot be read."
         )
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    if more := [node.name for node in inputs[1:] if not node.args]:
+    # Those of *args and **kwargs are left empty.
+    if more := [node.name for node in inputs[1:] if not node.args and not node.target.startswith("*")]:
         raise ValueError(f"the model takes {', '.join(more)} beside its input, but must be a function of one input.")
 
     def function(params: Params, x: Any) -> Any:
