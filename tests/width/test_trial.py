@@ -132,3 +132,35 @@ def test_bad_input_gets_a_sentence():
     for more, words in bad:
         with one_sentence(*words):
             advice.trial(X, Y, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("adamw", {"rate_W": [0.1, -0.1]}, "rate_W of optimizer holds -0.1, but must be at least 0"),
+        ("adamw", {"rate_b": [0.1, math.nan]}, "rate_b of optimizer holds nan"),
+        ("adamw", {"rate_W": 0.1}, "rate_W of optimizer has shape ()"),
+        (
+            "adamw",
+            {"epsilon_b": np.zeros(2)},
+            "epsilon_b of optimizer holds 0, but must be greater",
+        ),
+        ("adam", {"rate_norm": -1.0}, "rate_norm of optimizer is -1"),
+        ("adam", {"betas": (0.9, 1.0)}, "betas of optimizer holds 1, but must be at least 0 and less than 1"),
+        ("sgd", {"optimizer": "adam"}, "betas of optimizer are None, but must be two numbers with 'adam'"),
+        ("adam", {"optimizer": "sgd"}, "betas of optimizer are (0.9, 0.999), but must be None with 'sgd'"),
+        ("momentum", {"momentum": 1.5}, "momentum of optimizer holds 1.5"),
+        ("sgd", {"momentum": 0.5}, "momentum of optimizer is 0.5, but must be 0 with 'sgd'"),
+    ],
+)
+def test_settings_that_no_optimizer_can_take_get_a_sentence(name, change, words):
+    advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
+    with one_sentence(words):
+        advice.code("torch", optimizer=dataclasses.replace(advice.settings(name), **change))
+
+
+def test_settings_may_be_changed_by_lists():
+    advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
+    listed = dataclasses.replace(advice.settings("adamw"), rate_W=[0.1, 0.2])
+    plain = dataclasses.replace(advice.settings("adamw"), rate_W=np.array([0.1, 0.2]))
+    assert advice.code("torch", optimizer=listed) == advice.code("torch", optimizer=plain)

@@ -21,7 +21,7 @@ from .._result import Made, Result, result
 from ..network import Layer, Network
 from ..network.engine import weights_of
 from ._apply import transformation
-from ._settings import Group, Settings, bias_groups, norm_group, refuse_decay, with_frozen_norms
+from ._settings import Group, Settings, bias_groups, held, norm_group, with_frozen_norms
 
 USUAL_RATE = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001, "adamw": 0.001}
 """What tutorials start with, where nobody said what the present rate is."""
@@ -105,10 +105,7 @@ class Tried:
         if not isinstance(optimizer, Settings):
             return of.settings(optimizer)
         wanted = of.settings(optimizer.optimizer)
-        refuse_decay(optimizer)
-        if len(optimizer.rate_W) != len(wanted.rate_W):
-            count = len(optimizer.rate_W)
-            raise ValueError(f"optimizer holds settings of {count} layers, but the advice is for {len(wanted.rate_W)}.")
+        optimizer = held(optimizer, len(wanted.rate_W))
         if wanted.norms is not None:
             return with_frozen_norms(optimizer)
         if optimizer.norms is not None:
