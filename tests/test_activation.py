@@ -154,6 +154,11 @@ def test_the_same_name_gives_an_equal_activation_that_survives_pickling():
     assert activation(leaky) is leaky
 
 
+@pytest.mark.parametrize("name", ["elu(1.673263)", "leaky_relu(0.01000977)", "swish(1.702)", "elu(2)"])
+def test_names_have_the_digits_that_were_given(name):
+    assert activation(name).name == name
+
+
 @pytest.mark.parametrize(("long", "short"), [("swish(1)", "silu"), ("leaky_relu(0)", "relu")])
 def test_two_spellings_of_one_function_agree(long, short):
     z = np.linspace(-3, 3, 13)

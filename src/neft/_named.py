@@ -74,7 +74,7 @@ def _name(name: str):
 
 
 def _spell(name: str, *parameters: float) -> str:
-    return f"{name}({', '.join(f'{p:.17g}' if float(f'{p:g}') != p else f'{p:g}' for p in parameters)})"
+    return f"{name}({', '.join(repr(float(p)) if float(f'{p:g}') != p else f'{p:g}' for p in parameters)})"
 
 
 @_name("linear")

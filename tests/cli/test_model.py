@@ -86,6 +86,14 @@ def test_bad_models_get_a_sentence(neft, program, where, more, words):
     assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_data_without_inputs_gets_a_sentence(neft, program, tmp_path):
+    np.savez(tmp_path / "none.npz", x_train=np.ones((0, 3)), y_train=np.ones(0), x_test=np.ones((1, 3)))
+    for line in (("tanh", "--try"), ("--model", f"{program}:make")):
+        result = neft("advise", *line, "--data", tmp_path / "none.npz")
+        assert result.exit_code == 2 and "x_train has shape (0, 3), but must hold at least one" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
 def test_a_program_that_fails_gets_a_sentence(neft, tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("1 / 0\n")

@@ -92,8 +92,8 @@ def main():
     bad["dictionary with 'params'"] = sentence(flax_models.Plain(), [1.0])
     drawn = {name: one.layers[0].to_dict() for name, one in fresh.items()}
     written = programs([*found["torch, functions"]["functions"], "max(0.1,z)-min(z,2)*erf(z)", "softplus(z)-silu(2)*z"])
-    moved = moved_by_training()
-    print(json.dumps({"models": found, "bad": bad, "fresh": drawn, "programs": written, "moved": moved}))
+    more = {"hooks": neft.read(torch_models.hooked()).notes, "moved": moved_by_training()}
+    print(json.dumps({"models": found, "bad": bad, "fresh": drawn, "programs": written, **more}))
 
 
 if __name__ == "__main__":

@@ -281,6 +281,61 @@ def test_what_is_not_known_is_named(then, words):
         neft.read(odd(then))
 
 
+class Half(eqx.Module):
+    """Layers that run in half precision, as mixed precision does, and with `stored` are kept in it."""
+
+    layers: list
+    stored: bool = eqx.field(static=True)
+
+    def __call__(self, x):
+        for layer in self.layers[:-1]:
+            W, b = layer.weight.astype(jnp.bfloat16), layer.bias.astype(jnp.bfloat16)
+            x = jax.nn.relu(W @ x.astype(jnp.bfloat16) + b)
+        return self.layers[-1](x.astype(jnp.float32))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_half_precision_is_no_function_of_an_entry(stored, tmp_path):
+    layers = Plain(KEYS[0]).layers
+    layers = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), layers) if stored else layers
+    model = Half(layers, stored)
+    found = neft.read(model)
+    assert [layer.block for layer in found.layers] == ["Dense", "relu", "Dense", "relu", "Dense"]
+    # Weights are those of the model, not what it rounds them to on the way.
+    assert [leaf.dtype for leaf in found.values] == [np.float32] * 6
+    np.testing.assert_array_equal(found.values[0], np.asarray(layers[0].weight, np.float32))
+    x = jax.random.normal(KEYS[5], (40, 6))
+    with jax.numpy_dtype_promotion("standard"):
+        wanted = np.asarray(jax.vmap(model)(x), np.float32)
+    # bfloat16 has 8 binary digits, and three layers round.
+    np.testing.assert_allclose(found.apply(x), wanted, atol=3 * 2**-8 * np.abs(wanted).max())
+    found.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(neft.load(tmp_path / "model.npz").apply(x), found.apply(x))
+
+
+def test_weights_that_several_layers_have_are_named():
+    one, last = eqx.nn.Linear(6, 6, key=KEYS[0]), eqx.nn.Linear(6, 4, key=KEYS[1])
+    back = eqx.tree_at(lambda of: of.weight, eqx.nn.Linear(4, 6, key=KEYS[2]), last.weight.T)
+    plain = neft.read(eqx.nn.Sequential([one, eqx.nn.Lambda(jnp.tanh), last]))
+    assert not any("same weights" in note for note in plain.notes)
+    for layers, names in (((one, one, last), "(layers.0, layers.2)"), ((one, last, back), "(layers.2, layers.4)")):
+        parts = [part for layer in layers for part in (layer, eqx.nn.Lambda(jnp.tanh))][:-1]
+        (note,) = [note for note in neft.read(eqx.nn.Sequential(parts)).notes if "same weights" in note]
+        assert names in note and "independent" in note
+
+
+def test_complex_parameters_are_refused():
+    with one_sentence("parameters layers.0.weight, layers.0.bias are complex", "must be real"):
+        neft.read(eqx.nn.Sequential([eqx.nn.Linear(4, 4, dtype=jnp.complex64, key=KEYS[0])]))
+
+
+class Refusing:
+    """As a tensor of PyTorch that needs a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("it needs a gradient")
+
+
 def test_what_is_no_model_gets_a_sentence():
     for bad in (3, eqx.nn.Linear, lambda x: x, None):
         with one_sentence("model is"):
@@ -289,6 +344,8 @@ def test_what_is_no_model_gets_a_sentence():
         neft.read(Plain(KEYS[0]), {})
     with one_sentence("shape (7,)"):
         neft.read(Plain(KEYS[0]), x=np.ones(7))
+    with one_sentence("x cannot be read as an array: it needs a gradient"):
+        neft.read(Plain(KEYS[0])).apply(Refusing())
     with one_sentence("give x"):
         neft.read(eqx.nn.Sequential([eqx.nn.Conv2d(1, 2, 3, key=KEYS[0])]))
     with one_sentence("BatchNorm"):

@@ -34,6 +34,7 @@ def answers():
 
 
 MODELS = [
+    "torch, by axis",
     *("torch, functions", "linen, functions", "torch, moved axes", "torch, channels last"),
     *("torch, plain", "torch, pre-norm", "torch, post-norm", "torch, 20 layers", "torch, convolutional"),
     *("linen, plain", "linen, pre-norm", "linen, convolutional", "nnx, post-norm", "nnx, 20 layers", "nnx, batch norm"),
@@ -81,6 +82,12 @@ def test_the_frameworks_own_initializers_are_named(answers):
 def test_what_was_read_stays_when_the_model_trains_on(answers):
     size, moved = answers["moved"]
     assert size > 0.1 and moved == 0.0
+
+
+def test_hooks_are_said_to_be_left_out(answers):
+    assert [note for note in answers["hooks"] if "Hooks" in note] == [
+        "Hooks are left out, whatever they change (of 0)."
+    ]
 
 
 def test_what_is_not_known_is_named(answers):

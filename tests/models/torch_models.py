@@ -141,7 +141,28 @@ class ChannelsLast(nn.Module):
         return self.out(F.relu(x, inplace=True).clamp(0.05, 50)).squeeze(-1)
 
 
+class ByAxis(nn.Module):
+    """A norm by hand with NumPy's names of arguments, which PyTorch understands; further inputs are not used."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(6, 8), nn.Linear(8, 2)
+
+    def forward(self, x, *args, **kwargs):
+        x = self.fc(x)
+        x = x - x.mean(axis=-1, keepdims=True)
+        return self.out(x / torch.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5))
+
+
+def hooked():
+    """A layer whose outputs another function changes."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    model[0].register_forward_hook(lambda layer, given, found: 2 * found)
+    return model
+
+
 MODELS = {
+    "by axis": (ByAxis, (6,)),
     "moved axes": (Moved, (2, 4, 5)),
     "channels last": (ChannelsLast, (2, 4, 5)),
     "functions": (functions, (6,)),
@@ -268,7 +289,33 @@ class Whole(nn.Module):
         return self.fc(x).to(torch.int32).to(torch.float32)
 
 
+class Named(nn.Module):
+    """Outputs by their names."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.fc(x)
+        return {"features": x, "logits": self.out(torch.relu(x))}
+
+
+class Standardized(nn.Module):
+    """Inputs less a mean of the data."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.arange(3.0))
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.fc(x - self.mean)
+
+
 BAD = {
+    "returns 2 arrays": Named,
+    "holds sub, which is not among the layers that can be read: mean stands where no weights": Standardized,
     "a mean over entries that is subtracted without a norm": Centred,
     "add whose result is not used": Assigned,
     "the skip starts at activations": InPlace,

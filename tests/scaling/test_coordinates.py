@@ -378,7 +378,10 @@ def test_layers_that_are_not_trained_are_not_called_wrong():
     with promoting():
         more = {"x": X, "y": Y, "loss": square, "steps": 1, "draws": 3}
         found = coordinate_check(init, apply_small, optimizer, (16, 32, 64), **more)
+        still = coordinate_check(init, apply_small, optax.sgd(0.0), (16, 32, 64), **more)
     assert found.verdicts[0] == "right" and np.isnan(found.power_own[0]) and "more steps" not in found.summary
+    # Where nothing is trained there are no updates of the same size.
+    assert "No layer is trained" in still.summary and "same size" not in still.summary
 
 
 @pytest.mark.slow

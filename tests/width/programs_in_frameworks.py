@@ -5,6 +5,7 @@ It runs in an environment that has PyTorch and Flax; `test_advice.py` is at the 
 """
 
 import itertools
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -98,8 +99,24 @@ def keep(path, before, gradients, after, outputs):
     np.savez(path, outputs=outputs, x=X, **arrays)
 
 
+def refused(advice):
+    """What is said of models without numbers, and of layers that share some, which one step would move twice."""
+    found = []
+    for shared in (False, True):
+        device = "cpu" if shared else "meta"
+        layers = [torch.nn.Linear(*sizes, device=device) for sizes in itertools.pairwise(WIDTHS)]
+        if shared:
+            layers[2].weight = layers[1].weight
+        try:
+            advice.apply(torch.nn.Sequential(*layers))
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
 def main(folder):
     advice = neft.load(folder / "advice.json")
+    (folder / "refused.json").write_text(json.dumps(refused(advice)))
     for optimizer in ("sgd", "momentum", "adam", "adamw"):
         names = runpy.run_path(str(folder / f"torch_{optimizer}.py"))
         keep(folder / f"torch_{optimizer}.npz", *with_torch(names["model"], names["optim"]))

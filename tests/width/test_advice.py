@@ -590,6 +590,8 @@ def test_the_programs_of_other_frameworks_run(tmp_path):
         env={**os.environ, "PYTHONPATH": source},
     )
     assert run.returncode == 0, run.stderr
+    meta, shared = json.loads((tmp_path / "refused.json").read_text())
+    assert "device 'meta'" in meta and "share parameters" in shared
     for kind, optimizer in itertools.product(
         ("flax", "torch", "linen", "nnx", "module"), ("sgd", "momentum", "adam", "adamw")
     ):

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -69,6 +70,11 @@ def test_a_trial_goes_to_a_file_and_has_a_picture(found, tmp_path):
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), float), found[0].losses[0])
 
 
+def test_one_class_needs_no_guess():
+    trial = advise("tanh", depth=2, width=4, inputs=3, outputs=2).trial(X, np.zeros(12, int), steps=1)
+    assert "(0 with the same answer" in trial.summary
+
+
 @pytest.mark.slow
 def test_what_diverges_is_infinite_and_said():
     advice = advise("relu", depth=3, width=8, inputs=3, outputs=4)
@@ -116,7 +122,45 @@ def test_bad_input_gets_a_sentence():
         ({"rate": 0.0}, ("rate is 0", "greater than 0")),
         ({"optimizer": "lion"}, ("optimizer is 'lion'",)),
         ({"key": 3}, ("key is 3",)),
+        ({"present": MLP((3, 4, 2), "tanh")}, ("present is MLP", "must be a network and its parameters")),
+        # One output beside targets of two would be repeated, and a class that there is no output for be no number.
+        (
+            {"present": (one := MLP((3, 4, 1), "tanh"), one.init(jax.random.key(0)))},
+            ("3 inputs and 1 outputs",),
+        ),
     ]
     for more, words in bad:
         with one_sentence(*words):
             advice.trial(X, Y, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("adamw", {"rate_W": [0.1, -0.1]}, "rate_W of optimizer holds -0.1, but must be at least 0"),
+        ("adamw", {"rate_b": [0.1, math.nan]}, "rate_b of optimizer holds nan"),
+        ("adamw", {"rate_W": 0.1}, "rate_W of optimizer has shape ()"),
+        (
+            "adamw",
+            {"epsilon_b": np.zeros(2)},
+            "epsilon_b of optimizer holds 0, but must be greater",
+        ),
+        ("adam", {"rate_norm": -1.0}, "rate_norm of optimizer is -1"),
+        ("adam", {"betas": (0.9, 1.0)}, "betas of optimizer holds 1, but must be at least 0 and less than 1"),
+        ("sgd", {"optimizer": "adam"}, "betas of optimizer are None, but must be two numbers with 'adam'"),
+        ("adam", {"optimizer": "sgd"}, "betas of optimizer are (0.9, 0.999), but must be None with 'sgd'"),
+        ("momentum", {"momentum": 1.5}, "momentum of optimizer holds 1.5"),
+        ("sgd", {"momentum": 0.5}, "momentum of optimizer is 0.5, but must be 0 with 'sgd'"),
+    ],
+)
+def test_settings_that_no_optimizer_can_take_get_a_sentence(name, change, words):
+    advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
+    with one_sentence(words):
+        advice.code("torch", optimizer=dataclasses.replace(advice.settings(name), **change))
+
+
+def test_settings_may_be_changed_by_lists():
+    advice = advise("tanh", depth=2, width=4, inputs=3, outputs=2)
+    listed = dataclasses.replace(advice.settings("adamw"), rate_W=[0.1, 0.2])
+    plain = dataclasses.replace(advice.settings("adamw"), rate_W=np.array([0.1, 0.2]))
+    assert advice.code("torch", optimizer=listed) == advice.code("torch", optimizer=plain)

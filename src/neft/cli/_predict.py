@@ -143,6 +143,10 @@ def npz(path: str, full: bool | None) -> "tuple[np.ndarray, np.ndarray, np.ndarr
     # One number per input may be written without an axis of its own.
     x_train, x_test = (_check.array(name, arrays[name], ndim=(1, 2)) for name in ("x_train", "x_test"))
     x_train, x_test = (x[:, None] if x.ndim == 1 else x for x in (x_train, x_test))
+    if not len(x_train):
+        raise ValueError(
+            f"DATA is {path!r}, whose x_train has shape {x_train.shape}, but must hold at least one input."
+        )
     return x_train, _check.array("y_train", arrays["y_train"], ndim=(1, 2)), x_test
 
 

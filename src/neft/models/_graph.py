@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from .. import _check
-from ._ops import ALONG, ELEMENTWISE
+from ._ops import ALONG, ELEMENTWISE, precise
 
 
 class Known(NamedTuple):
@@ -84,7 +84,7 @@ def traced(function: Callable[..., Any], params: Mapping[str, Any], x: Any) -> t
         raise ValueError(f"the model returns {len(closed.out_avals)} arrays, but must return one, its outputs.")
     start = Node("input", (), {}, tuple(np.shape(x)))
     # JAX sorts the keys of a dictionary.
-    known: list[Value] = [Known(params[name], (name,)) for name in sorted(params)]
+    known: list[Value] = [Known(_kept(params[name]), (name,)) for name in sorted(params)]
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         (end,) = _run(closed, [*known, start])
     if not isinstance(end, Node):
@@ -158,19 +158,23 @@ def _evaluated(eqn: Any, args: list[Value]) -> list[Value]:
         # NumPy, so that no program is compiled for each shape.
         with np.errstate(all="ignore"):
             found = plain(np, params, *values)
-        return [Known(np.asarray(found, eqn.outvars[0].aval.dtype), names)]
-    found = eqn.primitive.bind(*map(_array, values), **params)
+        return [Known(np.asarray(found, precise(eqn.outvars[0].aval.dtype)), names)]
+    found = eqn.primitive.bind(*(_array(value, var.aval.dtype) for value, var in zip(values, eqn.invars)), **params)
     outputs = found if eqn.primitive.multiple_results else [found]
     return [Known(_plain(one), names) for one in outputs]
 
 
-def _array(value: Any) -> Any:
-    return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
+def _array(value: Any, dtype: Any) -> Any:
+    return jnp.asarray(value, dtype) if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _plain(value: Any) -> Any:
     # Keys of random numbers are no numbers.
-    return value if jnp.issubdtype(value.dtype, jax.dtypes.extended) else np.asarray(value)
+    return value if jnp.issubdtype(value.dtype, jax.dtypes.extended) else _kept(np.asarray(value))
+
+
+def _kept(value: np.ndarray) -> np.ndarray:
+    return value.astype(precise(value.dtype), copy=False)
 
 
 def between(start: Node, end: Node) -> list[Node]:

@@ -4,8 +4,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.special
+
+
+def kind_of(dtype: Any) -> str:
+    """That of NumPy, and "f" for bfloat16 too, which NumPy does not count among real numbers."""
+    return "f" if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype).kind
+
+
+def precise(dtype: Any) -> np.dtype:
+    """The type itself, and single precision instead of half: what a model rounds on the way is no other number."""
+    return np.dtype(np.float32) if kind_of(dtype) == "f" and np.dtype(dtype).itemsize < 4 else np.dtype(dtype)
 
 
 def _select(library: Any, params: Mapping[str, Any], which: Any, *cases: Any) -> Any:
@@ -17,7 +28,7 @@ def _select(library: Any, params: Mapping[str, Any], which: Any, *cases: Any) ->
 
 def _convert(library: Any, params: Mapping[str, Any], value: Any) -> Any:
     # Between types of real numbers nothing is changed: the precision is the argument's.
-    kinds = np.dtype(value.dtype).kind, np.dtype(params["new_dtype"]).kind
+    kinds = kind_of(value.dtype), kind_of(params["new_dtype"])
     return value if kinds[0] == kinds[1] or kinds == ("i", "f") else value.astype(params["new_dtype"])
 
 

@@ -13,7 +13,7 @@ from ..network import Network
 from ._chain import POSITIONS, Chain
 from ._graph import DoesNotFit, Node, traced
 from ._model import Model
-from ._pieces import Normed, each
+from ._pieces import Normed, Weighted, common, each
 from ._reading import Reading, row
 from ._refuse import refuse_attention
 
@@ -52,6 +52,8 @@ def read(model: Any, params: Any = None, x: Any = None) -> Reading:
     (3, 64, 64, 2)
     """
     given = _model(model, params)
+    if bad := [name for name, value in given.params.items() if np.iscomplexobj(value)]:
+        raise ValueError(f"the parameters {', '.join(bad)} are complex, but must be real.")
     shape, (start, end) = _traced(given, x)
     axes = given.axes.get(len(shape))
     if axes is None:
@@ -65,7 +67,7 @@ def read(model: Any, params: Any = None, x: Any = None) -> Reading:
     vector = chain.flattened or not places
     net = Network(int(np.prod(list(sizes.values()))) if vector else (*places, sizes["C"]), _blocks(chain))
     layers = tuple(row(piece, given.default) for piece in each(chain.pieces))
-    notes = [*dict.fromkeys([*given.notes, *chain.notes]), _TRAINED]
+    notes = [*dict.fromkeys([*given.notes, *chain.notes, *_shared(chain)]), _TRAINED]
     if any(word in layer.drawn for layer in layers for word in ("uniform", "truncated", "orthogonal")):
         notes.append(_NOT_GAUSSIAN)
     found = Reading(
@@ -90,6 +92,23 @@ def _blocks(chain: Chain) -> list[Any]:
         if not all(np.isfinite(numbers).all() for numbers in (*piece.leaves(), *moments)):
             raise ValueError(f"the parameters {', '.join(piece.names)} hold NaN or infinities, but must be finite.")
     return [piece.block() for piece in chain.pieces]
+
+
+def _shared(chain: Chain) -> list[str]:
+    """What is said of weights that several layers have in common, perhaps transposed."""
+    seen: dict[int, str] = {}
+    names: dict[str, None] = {}
+    for piece in each(chain.pieces):
+        if isinstance(piece, Weighted) and np.ptp(piece.W) > 0:
+            name, found = common(piece.names), [hash((W.shape, W.tobytes())) for W in (piece.W, piece.W.T)]
+            names |= dict.fromkeys(one for same in found if same in seen for one in (seen[same], name))
+            seen[found[0]] = name
+    if not names:
+        return []
+    return [
+        f"Several layers have the same weights ({', '.join(names)}): they are read as weights of each layer's own, and "
+        "theory takes them as independent."
+    ]
 
 
 def _model(model: Any, params: Any) -> Model:

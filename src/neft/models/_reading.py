@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from .. import _check
 from .._result import Made, Result, result
 from ..network import Network
 from ._measure import initializer, measured
@@ -81,7 +82,7 @@ class Reading(Result):
         >>> read(eqx.nn.Linear(3, 2, key=jax.random.key(0))).arranged(np.ones((5, 3))).shape
         (5, 3)
         """
-        x = x if hasattr(x, "reshape") and hasattr(x, "shape") and not hasattr(x, "numpy") else np.asarray(x)
+        x = x if hasattr(x, "reshape") and hasattr(x, "shape") and not hasattr(x, "numpy") else _check.as_array("x", x)
         count = len(self.axes)
         if x.ndim not in (count, count + 1):
             raise ValueError(f"x has shape {x.shape}, but must have {count} axes, or one more for many inputs.")

@@ -13,6 +13,7 @@ from .._expression import LONGEST, Term, expression, is_expression, parsed
 from .._framework_functions import EXPRESSIONS
 from .._precision import float64
 from ._graph import Known, Node
+from ._ops import kind_of
 from ._values import evaluate, function_of, understood
 
 _POINTS = np.concatenate([np.linspace(-6, 6, 49), [-25.3, -11.7, 12.9, 31.4]])
@@ -97,14 +98,14 @@ def _term(node: Node, of: Sequence[Term]) -> Term | None:
         return Term("^", tuple(of), -0.5)
     if node.op == "clamp":
         return Term("min", (Term("max", (of[1], of[0])), of[2]))
-    real = node.op == "copy" or (node.op == "convert_element_type" and np.dtype(node.params["new_dtype"]).kind == "f")
+    real = node.op == "copy" or (node.op == "convert_element_type" and kind_of(node.params["new_dtype"]) == "f")
     return of[0] if real else None
 
 
 def _number(known: Known) -> Term:
     # 0.044715 in single precision has no more digits than that.
     value = np.ravel(known.value)[0]
-    return Term("number", number=float(str(value) if value.dtype.kind == "f" else value))
+    return Term("number", number=float(str(value) if kind_of(value.dtype) == "f" else value))
 
 
 def own(function: Callable[[Any], Any], name: str, before: Sequence[Activation]) -> Activation:
@@ -205,7 +206,7 @@ def _normalized(row: np.ndarray, centres: bool, epsilon: float) -> np.ndarray:
 
 def _epsilons(nodes: Sequence[Node]) -> list[float]:
     known = [arg.value for node in nodes for arg in node.args if isinstance(arg, Known) and np.size(arg.value) == 1]
-    numbers = {float(np.ravel(value)[0]) for value in known if np.asarray(value).dtype.kind == "f"}
+    numbers = {float(np.ravel(value)[0]) for value in known if kind_of(np.asarray(value).dtype) == "f"}
     return [*sorted(number for number in numbers if 0 < number < 1), 0.0]
 
 

@@ -38,7 +38,7 @@ def refuse(nodes: Sequence[Node], more: str = "") -> NoReturn:
             _say(name, nodes[ops.index(op)], more)
     if ops[-1] == "mul" and len(nodes[-1].before) == 2:
         _say("a product of two branches, as a gate is", nodes[-1], more)
-    if ops[-1] in ("add", "sub"):
+    if ops[-1] in ("add", "sub") and len(nodes[-1].before) == 2:
         _say("a sum of branches of which none is a plain skip", nodes[-1], more)
     _say(nodes[-1].op.removeprefix(MARK), nodes[-1], more)
 

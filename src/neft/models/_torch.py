@@ -36,7 +36,7 @@ def torch_model(module: Any) -> Model:
     _refuse_attention(graph, module)
     tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     params = {name: _numbers(name, tensor) for name, tensor in tensors}
-    notes: list[str] = []
+    notes = _hooks(tracer, module)
     if dead := [_name(n) for n in graph.nodes if n.op == "call_function" and not n.users and _name(n) in _ASSIGNED]:
         # What stands in the graph for `h += f(h)` is a sum; whether h has another name there cannot be seen.
         raise ValueError(
@@ -44,7 +44,8 @@ def torch_model(module: Any) -> Model:
             "another name cannot be read."
         )
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    if more := [node.name for node in inputs[1:] if not node.args]:
+    # Those of *args and **kwargs are left empty.
+    if more := [node.name for node in inputs[1:] if not node.args and not node.target.startswith("*")]:
         raise ValueError(f"the model takes {', '.join(more)} beside its input, but must be a function of one input.")
 
     def function(params: Params, x: Any) -> Any:
@@ -52,7 +53,8 @@ def torch_model(module: Any) -> Model:
         values[inputs[0]] = x
         for node in graph.nodes:
             if node.op == "output":
-                return fx.node.map_arg(node.args[0], values.__getitem__)
+                found = fx.node.map_arg(node.args[0], values.__getitem__)
+                return dict(found) if isinstance(found, Mapping) else found
             if node.op != "placeholder":
                 values[node] = _value(node, values, module, params, notes)
                 if _in_place(node, module):
@@ -61,6 +63,13 @@ def torch_model(module: Any) -> Model:
         raise ValueError("the model holds no output, which is not among what can be read.")
 
     return Model("PyTorch", function, params, IMAGES_FIRST, "uniform", notes)
+
+
+def _hooks(tracer: Any, module: Any) -> list[str]:
+    """What is said of layers whose hooks are not traced: those of layers of the library, and of the model itself."""
+    layers = [(name, layer) for name, layer in module.named_modules() if not name or tracer.is_leaf_module(layer, name)]
+    hooked = [name or "the model itself" for name, layer in layers if layer._forward_hooks or layer._forward_pre_hooks]
+    return [f"Hooks are left out, whatever they change (of {', '.join(hooked)})."] if hooked else []
 
 
 def _refuse_attention(graph: Any, module: Any) -> None:

@@ -72,9 +72,10 @@ def reshape(x: Any, *shape: Any) -> Any:
 
 
 def along(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reduction with PyTorch's names of arguments."""
+    """A reduction with PyTorch's names of arguments, which are those of NumPy too."""
 
-    def run(x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    def run(x: Any, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
+        dim, keepdim = more.get("axis", dim), more.get("keepdims", keepdim)
         axes = tuple(dim) if isinstance(dim, Sequence) else dim
         return function(x, axis=axes, keepdims=keepdim)
 

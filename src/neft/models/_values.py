@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._graph import Known, Node
-from ._ops import ALONG, ELEMENTWISE
+from ._ops import ALONG, ELEMENTWISE, kind_of
 
 
 def evaluate(nodes: Sequence[Node], start: Node, value: Any) -> Any:
@@ -16,7 +16,7 @@ def evaluate(nodes: Sequence[Node], start: Node, value: Any) -> Any:
     found: dict[int, Any] = {id(start): value}
     for node in nodes:
         args = [np.asarray(arg.value) if isinstance(arg, Known) else found[id(arg)] for arg in node.args]
-        args = [arg.astype(np.float64) if arg.dtype.kind == "f" else arg for arg in args]
+        args = [arg.astype(np.float64) if kind_of(arg.dtype) == "f" else arg for arg in args]
         found[id(node)] = (ELEMENTWISE | ALONG)[node.op](np, node.params, *args)
     return found[id(nodes[-1])]
 
@@ -61,4 +61,4 @@ def _places(node: Node, nodes: Sequence[Node], start: Node) -> list[Any]:
 
 
 def _as(library: Any, number: Any, z: Any) -> Any:
-    return library.asarray(number, z.dtype) if number.dtype.kind == "f" else library.asarray(number)
+    return library.asarray(number, z.dtype) if kind_of(number.dtype) == "f" else library.asarray(number)

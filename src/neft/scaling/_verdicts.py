@@ -131,7 +131,9 @@ def summary_of(names: Sequence[str], verdicts: Sequence[Verdict], fits: Mapping[
             f"What rates do is not clear in {', '.join(unclear)}: gradients are 0 there in these steps, as they are "
             "while what follows is 0; take more steps."
         )
-    if not sentences:
+    if not sentences and np.isnan(fits["own"][0]).all():
+        sentences.append("No layer is trained, so that nothing can be said of rates; no layer starts wrong.")
+    elif not sentences:
         sentences.append("Every layer's own update has the same size at all widths, and no layer starts wrong.")
     for step in sorted({step for step in steps if step > 1}):
         late = ", ".join(name for name, own in zip(names, steps) if own == step)

@@ -217,6 +217,11 @@ def _torch(model: Any, drawn: Sizes, layers: Sequence[Weights], chosen: Settings
     norms_own = sum(1 for layer in normed for _ in layer.parameters(recurse=False))
     sizes = [(layer.in_features, layer.out_features) for layer in dense]
     _check_layers(sizes, norms_own, others, layers, chosen)
+    parts = [part for layer in (*dense, *normed) for part in layer.parameters(recurse=False)]
+    if len({id(part) for part in parts}) < len(parts):
+        raise ValueError("model has layers that share parameters, but the advice is for layers with their own.")
+    if any(part.is_meta for part in parts):
+        raise ValueError("model has parameters on the device 'meta', which hold no numbers: take `to_empty` first.")
     for layer, size in zip(dense, sizes):
         _check_biases(drawn[size], layer.bias is not None)
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))

@@ -135,6 +135,35 @@ def refuse_decay(chosen: Settings) -> None:
             )
 
 
+def held(chosen: Settings, layers: int) -> Settings:
+    """Settings that a user may have changed, as arrays, if every program and optimizer can take them."""
+    refuse_decay(chosen)
+    more: dict[str, Any] = {}
+    for kind in ("rate", "decay", "epsilon"):
+        for name in (f"{kind}_W", f"{kind}_b"):
+            more[name] = _check.array(f"{name} of optimizer", getattr(chosen, name), ndim=1, at_least=0.0)
+            if len(more[name]) != layers:
+                raise ValueError(
+                    f"optimizer holds settings of {len(more[name])} layers, but the advice is for {layers}."
+                )
+        more[f"{kind}_norm"] = _check.real(f"{kind}_norm of optimizer", getattr(chosen, f"{kind}_norm"), at_least=0.0)
+    adaptive = chosen.optimizer in ("adam", "adamw")
+    if chosen.momentum and chosen.optimizer != "momentum":
+        raise ValueError(f"momentum of optimizer is {chosen.momentum}, but must be 0 with {chosen.optimizer!r}.")
+    if adaptive != (chosen.betas is not None and np.shape(chosen.betas) == (2,)):
+        raise ValueError(
+            f"betas of optimizer are {_check.brief(chosen.betas)}, but must be {'two numbers' if adaptive else None} "
+            f"with {chosen.optimizer!r}."
+        )
+    for name, value in (("momentum", chosen.momentum), *(("betas", beta) for beta in chosen.betas or ())):
+        if not 0 <= _check.real(f"{name} of optimizer", value) < 1:
+            raise ValueError(f"{name} of optimizer holds {value:g}, but must be at least 0 and less than 1.")
+    for name in ("epsilon_W", "epsilon_b", "epsilon_norm"):
+        if adaptive and not np.all(more[name]):
+            raise ValueError(f"{name} of optimizer holds 0, but must be greater than 0 with {chosen.optimizer!r}.")
+    return dataclasses.replace(chosen, **more)
+
+
 def _groups(*columns: np.ndarray) -> tuple[Group, ...]:
     return tuple(Group(*row) for row in zip(*(column.tolist() for column in columns)))
 

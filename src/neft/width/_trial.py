@@ -21,7 +21,7 @@ from .._result import Made, Result, result
 from ..network import Layer, Network
 from ..network.engine import weights_of
 from ._apply import transformation
-from ._settings import Group, Settings, bias_groups, norm_group, refuse_decay, with_frozen_norms
+from ._settings import Group, Settings, bias_groups, held, norm_group, with_frozen_norms
 
 USUAL_RATE = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001, "adamw": 0.001}
 """What tutorials start with, where nobody said what the present rate is."""
@@ -105,10 +105,7 @@ class Tried:
         if not isinstance(optimizer, Settings):
             return of.settings(optimizer)
         wanted = of.settings(optimizer.optimizer)
-        refuse_decay(optimizer)
-        if len(optimizer.rate_W) != len(wanted.rate_W):
-            count = len(optimizer.rate_W)
-            raise ValueError(f"optimizer holds settings of {count} layers, but the advice is for {len(wanted.rate_W)}.")
+        optimizer = held(optimizer, len(wanted.rate_W))
         if wanted.norms is not None:
             return with_frozen_norms(optimizer)
         if optimizer.norms is not None:
@@ -150,7 +147,7 @@ def trial(
         raise ValueError(f"x has {x.shape[1]} entries in an input, but the network takes {net.inputs}.")
     batch = min(batch, len(x))
     weights, usual, order = jax.random.split(key, 3)
-    now, params = _usual(net, usual) if present is None else present
+    now, params = _usual(net, usual) if present is None else _given(present, net)
     both = (
         Contender("advised", net, net.init(weights, dtype=jnp.float32), chosen),
         Contender("present", now, params, _one_rate(chosen, rate)),
@@ -176,6 +173,19 @@ def trial(
             specification={"optimizer": chosen.optimizer, "steps": steps, "batch": batch, "rate": rate},
         ),
     )
+
+
+def _given(present: Any, net: Network) -> tuple[Network, Any]:
+    if not (isinstance(present, tuple | list) and len(present) == 2 and isinstance(present[0], Network)):
+        raise ValueError(
+            f"present is {_check.brief(present)}, but must be a network and its parameters, such as "
+            "(found.network, found.params) of what neft.read gives."
+        )
+    now, params = present
+    sizes, wanted = (f"{one.inputs} inputs and {one.widths[-1]} outputs" for one in (now, net))
+    if sizes != wanted:
+        raise ValueError(f"present is a network of {sizes}, but the advice is for one of {wanted}.")
+    return now, params
 
 
 def _targets(y: Any, count: int, outputs: int) -> tuple[np.ndarray, str]:
@@ -290,7 +300,7 @@ def _guess(y: np.ndarray, loss: str) -> float:
     if loss == "squared error":
         return float(y.astype(float).var(0).mean())
     share = np.bincount(y) / len(y)
-    return float(-(share[share > 0] * np.log(share[share > 0])).sum())
+    return float((share[share > 0] * np.log(1 / share[share > 0])).sum())
 
 
 def _summary(found: dict[str, Any], rates: Any, final: Any, steps: int, batch: int, *, kept: bool) -> str:
