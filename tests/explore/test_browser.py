@@ -89,6 +89,46 @@ def test_an_output_behind_a_norm_is_a_gaussian_and_the_ntk_has_one_spread(opened
     quiet(page, server)
 
 
+def test_sentences_speak_of_what_is_drawn(opened, server):
+    page = opened(f"{server}#activation=relu&C_W=2&depth=4&tensors=K1")
+    caption = "document.querySelector('#view-phase .caption').textContent"
+    when(page, f"{caption}.includes('critical')")
+    assert "white line" not in page.inner_text("#view-phase .caption")  # of a diagram without one
+    assert "0e+0" not in page.text_content("#view-flow .plot")
+    page.fill("#n-C_W", "60")
+    when(page, f"{caption}.startsWith('The network lies outside of the diagram')")
+    page.fill("#n-C_W", "0")
+    when(page, "document.querySelector('#verdict').textContent.startsWith('K is 0')")
+    when(page, "neftExplore.page.advised?.C_W > 0")
+    assert page.inner_text("#interpretation") == ""
+    page.fill("#n-C_W", "500")
+    when(page, "document.querySelector('#advice').textContent === 'There is no answer for these settings.'")
+    page.evaluate("location.hash = 'activation=tanh&residual=two'")
+    settled(page, residual="two")
+    wide = """e => { const c = e.cloneNode(true); c.style.width = "auto"; e.after(c);
+      const width = c.offsetWidth; c.remove(); return width; }"""
+    residual = page.locator("#f-residual")
+    assert residual.evaluate(wide) <= residual.bounding_box()["width"]
+    quiet(page, server)
+
+
+def test_points_are_drawn_inside_of_the_figure(opened, server):
+    page = opened(f"{server}#tab=train&depth=3&width=64&C_b=0.1&points=-2.9,0.5;0.4,-9.6&time=0")
+    when(page, "neftExplore.page.regression.infinite && document.querySelectorAll('#view-regression svg').length")
+    box = page.locator("#view-regression .plot > svg").bounding_box()
+    dots = page.locator("#view-regression .plot > svg circle[r='6']")
+    assert dots.count() == 2
+    for dot in dots.all():
+        at = dot.bounding_box()
+        assert box["x"] < at["x"] < box["x"] + box["width"] and box["y"] < at["y"] < box["y"] + box["height"] - 30
+    assert "after training" not in page.text_content("#view-regression .plot")  # at time 0
+    page.fill("#n-width", "4096")
+    page.click("#train")
+    when(page, "document.querySelector('#e-width').textContent.includes('to be trained here')")
+    assert page.is_visible("#e-width")
+    quiet(page, server)
+
+
 def test_a_point_is_dragged_and_moved_by_arrow_keys_while_the_diagram_stays(opened, server):
     page = opened(server)
     page.wait_for_selector("#view-phase .point")
