@@ -400,7 +400,7 @@
       this.find("#interpretation").textContent = said === this.find("#verdict").textContent ? "" : said;
       this.find("#advice").textContent = words.advice?.summary ?? "";
       this.advised = words.advice;
-      this.find("#apply").hidden = words.advice?.C_W === null || words.advice?.C_W === undefined;
+      this.find("#apply").hidden = !["C_W", "C_b"].every(name => (words.advice?.[name] ?? Infinity) <= this.fields[name].field.most);
     }
 
     estimates(name) {
