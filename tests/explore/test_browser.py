@@ -31,6 +31,12 @@ NTK = """h => { const t = neftExplore.page.derived.tangent;
 MOVING = """[...document.querySelectorAll('#neft *')].map(e => getComputedStyle(e))
   .filter(s => s.transitionDuration !== '0s' || s.animationName !== 'none').length"""
 SAYS = "([name, text]) => document.querySelector(`#e-${name}`).textContent.includes(text)"
+CUT = """(() => { const whole = document.documentElement.getBoundingClientRect();
+  return [...document.querySelectorAll('text')].filter(text => {
+    const box = text.getBoundingClientRect(), frame = text.closest('svg');
+    return getComputedStyle(frame).overflow !== 'visible' || box.left < 0 || box.right > whole.width
+      || box.bottom > whole.height;
+  }).map(text => text.textContent); })()"""
 SETTINGS = "structuredClone(neftExplore.page.settings)"
 
 
@@ -94,7 +100,7 @@ def test_an_output_behind_a_norm_is_a_gaussian_and_the_ntk_has_one_spread(opened
     quiet(page, server)
 
 
-def test_sentences_speak_of_what_is_drawn(opened, server):
+def test_sentences_speak_of_what_is_drawn(opened, server, tmp_path):
     page = opened(f"{server}#activation=relu&C_W=2&depth=4&tensors=K1")
     caption = "document.querySelector('#view-phase .caption').textContent"
     when(page, f"{caption}.includes('critical')")
@@ -102,6 +108,11 @@ def test_sentences_speak_of_what_is_drawn(opened, server):
     assert "0e+0" not in page.text_content("#view-flow .plot")
     page.fill("#n-C_W", "60")
     when(page, f"{caption}.startsWith('The network lies outside of the diagram')")
+    settled(page, C_W=60)
+    with page.expect_download() as download:
+        page.click("#view-ntk .tools >> text=SVG")
+    download.value.save_as(tmp_path / "ntk.svg")
+    assert opened((tmp_path / "ntk.svg").as_uri(), wait=False).evaluate(CUT) == []
     page.fill("#n-C_W", "0")
     when(page, "document.querySelector('#verdict').textContent.startsWith('K is 0')")
     when(page, "neftExplore.page.advised?.C_W > 0")

@@ -44,7 +44,8 @@
   ];
 
   const plain = { fontSize: 12, marginTop: 24, marginRight: 12, marginBottom: 38, marginLeft: 48 };
-  const exponent = value => value === 0 ? "0" : d3.format(".1~e")(value);
+  const exponent = value => value === 0 ? "0" : d3.format(".3~e")(value);
+  const farther = size => size < 1e-3 || size >= 1e5 ? exponent : undefined;
   const integers = count => count <= 12 ? d3.range(1, count + 1) : d3.ticks(1, count, 8).filter(Number.isInteger);
 
   // One number through the layers: at this width with its spread, and at infinite width.
@@ -67,7 +68,7 @@
     const picture = show(element, { ...plain, height: 210, marks: [Plot.gridY({ strokeOpacity: 0.12 }), ...marks],
       x: { label: "layer", ticks: integers(rows.length), tickFormat: "d", labelArrow: "none", labelAnchor: "center", domain: [1, Math.max(2, rows.length)] },
       y: { label: keys.name, labelArrow: "none", ticks: 5, type: log ? "log" : "linear", nice: true, zero: keys.zero ?? false,
-        tickFormat: log || d3.max(values.map(Math.abs)) < 1e-3 || d3.max(values.map(Math.abs)) >= 1e5 ? exponent : undefined } }, label);
+        tickFormat: log ? exponent : farther(d3.max(values.map(Math.abs))) } }, label);
     element.replaceChildren(picture);
     return picture;
   };
@@ -86,8 +87,8 @@
       Plot.lineY(finite, { x: "z", y: "p", stroke: COLOURS.finite, strokeWidth: 2.4, clip: true }));
     if (histogram) marks.push(...bars(histogram.at.map((z, i) => ({ z, p: histogram.density[i], e: histogram.stderr[i] })).filter(d => Math.abs(d.z) <= limit), "z", "p", "e"));
     const picture = show(element, { ...plain, height: 300, marks: [...marks, Plot.ruleY([0], { strokeOpacity: 0.4 })],
-      x: { label: "output z", labelArrow: "none", labelAnchor: "center", domain: [-limit, limit] },
-      y: { label: "density", labelArrow: "none", ticks: 5, domain: [Math.min(0, (d3.min(finite, d => d.p) ?? 0) * 1.1), top] } }, label);
+      x: { label: "output z", labelArrow: "none", labelAnchor: "center", domain: [-limit, limit], tickFormat: farther(limit) },
+      y: { label: "density", labelArrow: "none", ticks: 5, tickFormat: farther(top), domain: [Math.min(0, (d3.min(finite, d => d.p) ?? 0) * 1.1), top] } }, label);
     const entries = [["infinite width: Gaussian", COLOURS.infinite, "dashed"]];
     if (density.variance) entries.push(["order 1/width", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
@@ -108,8 +109,8 @@
       Plot.ruleX([tangent.infinite], { y1: 0, y2: peak, stroke: COLOURS.infinite, strokeWidth: 2, strokeDasharray: "5 3" })];
     if (histogram) marks.push(...bars(histogram.at.map((h, i) => ({ h, p: histogram.density[i], e: histogram.stderr[i] })), "h", "p", "e"));
     const picture = show(element, { ...plain, height: 300, marks: [...marks, Plot.ruleY([0], { strokeOpacity: 0.4 })],
-      x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6 },
-      y: { label: "density", labelArrow: "none", ticks: 5, domain: [0, top] } }, label);
+      x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6, tickFormat: farther(high) },
+      y: { label: "density", labelArrow: "none", ticks: 5, tickFormat: farther(top), domain: [0, top] } }, label);
     const entries = [["infinite width", COLOURS.infinite, "dashed"]];
     if (tangent.spread) entries.push(["order 1/width, as a log-normal", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
@@ -203,23 +204,25 @@
     return { picture, x: picture.scale("x"), y: picture.scale("y") };
   };
 
-  // The picture as a file that stands by itself, on white.
+  // The picture as a file that stands by itself, on white, with room for what stands over the edge of a picture in the page.
+  const EDGE = 14;
   neft.svgText = element => {
     const pictures = [...element.querySelectorAll("svg.neft-plot")];
     const sizes = pictures.map(p => [+p.getAttribute("width"), +p.getAttribute("height")]);
-    const width = d3.sum(sizes, s => s[0]), height = d3.max(sizes, s => s[1]);
+    const width = d3.sum(sizes, s => s[0] + EDGE) + EDGE, height = d3.max(sizes, s => s[1]) + EDGE;
     const whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, color: "#1d2430", "font-family": "system-ui, sans-serif" }))
       whole.setAttribute(name, value);
     const ground = document.createElementNS(whole.namespaceURI, "rect");
     for (const [name, value] of Object.entries({ width, height, fill: "#fff" })) ground.setAttribute(name, value);
     whole.append(ground);
-    let left = 0;
+    let left = EDGE;
     pictures.forEach((picture, i) => {
       const copy = picture.cloneNode(true);
       copy.setAttribute("x", left);
+      copy.setAttribute("overflow", "visible");
       copy.removeAttribute("tabindex");
-      left += sizes[i][0];
+      left += sizes[i][0] + EDGE;
       whole.append(copy);
     });
     return new XMLSerializer().serializeToString(whole);
