@@ -125,6 +125,12 @@ def test_sentences_speak_of_what_is_drawn(opened, server, tmp_path):
       const width = c.offsetWidth; c.remove(); return width; }"""
     residual = page.locator("#f-residual")
     assert residual.evaluate(wide) <= residual.bounding_box()["width"]
+    page.route("**/api/run", lambda route: route.fulfill(body='{"error": "4 simulations are running already."}\n'))
+    page.evaluate("location.hash = 'activation=erf'")
+    settled(page, activation="erf")
+    when(page, f"{caption}.startsWith('Coarse so far')")
+    page.wait_for_timeout(300)  # for what is said of the finer one
+    assert page.locator("#view-phase svg").count() == 1
     quiet(page, server)
 
 

@@ -307,7 +307,8 @@
         // The verdict takes less than a finer diagram, and is waited for.
         while (this.firstPhases && this.asking) await new Promise(after => setTimeout(after, 20));
         if (!coarse.fine && this.source.run && key === this.phaseKey) {
-          const fine = await this.run("phases", "phases", settings);
+          // Where there is no finer diagram the coarse one stays.
+          const fine = await this.run("phases", "phases", settings).catch(error => { if (error.sentence) return null; throw error; });
           if (fine && key === this.phaseKey) { this.phases = fine; this.showPhases(); }
         }
       } catch (error) {
