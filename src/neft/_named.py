@@ -29,13 +29,13 @@ def from_text(text: str) -> Activation:
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"activation is {text!r}, but must be a name, a name with numbers such as 'leaky_relu(0.1)', or an "
-            "expression of z such as 'z*tanh(z)'."
+            f"activation is {_check.brief(text)}, but must be a name, a name with numbers such as 'leaky_relu(0.1)', "
+            "or an expression of z such as 'z*tanh(z)'."
         )
     name, inside = match[1].lower(), match[2] or ""
     if name not in _NAMED:
         raise ValueError(
-            f"activation is {text!r}, but must be one of {', '.join(_NAMED)}{_check.closest(name, _NAMED)}."
+            f"activation is {_check.brief(text)}, but must be one of {', '.join(_NAMED)}{_check.closest(name, _NAMED)}."
         )
     make = _NAMED[name]
     wanted = list(inspect.signature(make).parameters)

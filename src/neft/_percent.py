@@ -12,3 +12,12 @@ def percent(part: float) -> str:
     if 0 <= part < _SMALL:
         return f"less than {100 * _SMALL:g} %"
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+
+
+def two_digits(value: float) -> str:
+    """A number to two digits, but whole rather than as a power of ten where it is below a million.
+
+    >>> two_digits(0.266), two_digits(99.7), two_digits(317.5), two_digits(2.2e12)
+    ('0.27', '100', '318', '2.2e+12')
+    """
+    return f"{value:.0f}" if 99.5 <= value < 1e6 else f"{value:.2g}"

@@ -31,6 +31,12 @@ NTK = """h => { const t = neftExplore.page.derived.tangent;
 MOVING = """[...document.querySelectorAll('#neft *')].map(e => getComputedStyle(e))
   .filter(s => s.transitionDuration !== '0s' || s.animationName !== 'none').length"""
 SAYS = "([name, text]) => document.querySelector(`#e-${name}`).textContent.includes(text)"
+CUT = """(() => { const whole = document.documentElement.getBoundingClientRect();
+  return [...document.querySelectorAll('text')].filter(text => {
+    const box = text.getBoundingClientRect(), frame = text.closest('svg');
+    return getComputedStyle(frame).overflow !== 'visible' || box.left < 0 || box.right > whole.width
+      || box.bottom > whole.height;
+  }).map(text => text.textContent); })()"""
 SETTINGS = "structuredClone(neftExplore.page.settings)"
 
 
@@ -74,6 +80,11 @@ def test_advised_variances_are_used_and_called_critical(opened, server):
     when(page, "wanted => Math.abs(neftExplore.page.flowOf?.C_W - wanted) < 1e-4", advised.C_W)
     assert page.evaluate(SETTINGS)["C_b"] == pytest.approx(advised.C_b, rel=1e-4)
     assert "is a critical one" in page.inner_text("#view-phase .caption")
+    page.select_option("#f-activation", "sigmoid")  # whose edge of chaos is farther than the fields go
+    when(page, "neftExplore.page.advised?.C_W > 100")
+    assert page.is_hidden("#apply")
+    page.select_option("#f-activation", "gelu")
+    settled(page, activation="gelu")
     slide(page, "C_W", 1.5)
     when(page, "() => document.querySelector('#view-phase .caption').textContent.includes('the ordered phase')")
     quiet(page, server)
@@ -86,6 +97,57 @@ def test_an_output_behind_a_norm_is_a_gaussian_and_the_ntk_has_one_spread(opened
     spread = re.search(r"its NTK by (\d+)", said)[1]
     assert "variance by 0" in said and int(spread) > 10
     assert f"differs by {spread}" in page.inner_text("#view-ntk .caption")
+    quiet(page, server)
+
+
+def test_sentences_speak_of_what_is_drawn(opened, server, tmp_path):
+    page = opened(f"{server}#activation=relu&C_W=2&depth=4&tensors=K1")
+    caption = "document.querySelector('#view-phase .caption').textContent"
+    when(page, f"{caption}.includes('critical')")
+    assert "white line" not in page.inner_text("#view-phase .caption")  # of a diagram without one
+    assert "0e+0" not in page.text_content("#view-flow .plot")
+    page.fill("#n-C_W", "60")
+    when(page, f"{caption}.startsWith('The network lies outside of the diagram')")
+    settled(page, C_W=60)
+    with page.expect_download() as download:
+        page.click("#view-ntk .tools >> text=SVG")
+    download.value.save_as(tmp_path / "ntk.svg")
+    assert opened((tmp_path / "ntk.svg").as_uri(), wait=False).evaluate(CUT) == []
+    page.fill("#n-C_W", "0")
+    when(page, "document.querySelector('#verdict').textContent.startsWith('K is 0')")
+    when(page, "neftExplore.page.advised?.C_W > 0")
+    assert page.inner_text("#interpretation") == ""
+    page.fill("#n-C_W", "500")
+    when(page, "document.querySelector('#advice').textContent === 'There is no answer for these settings.'")
+    page.evaluate("location.hash = 'activation=tanh&residual=two'")
+    settled(page, residual="two")
+    wide = """e => { const c = e.cloneNode(true); c.style.width = "auto"; e.after(c);
+      const width = c.offsetWidth; c.remove(); return width; }"""
+    residual = page.locator("#f-residual")
+    assert residual.evaluate(wide) <= residual.bounding_box()["width"]
+    page.route("**/api/run", lambda route: route.fulfill(body='{"error": "4 simulations are running already."}\n'))
+    page.evaluate("location.hash = 'activation=erf'")
+    settled(page, activation="erf")
+    when(page, f"{caption}.startsWith('Coarse so far')")
+    page.wait_for_timeout(300)  # for what is said of the finer one
+    assert page.locator("#view-phase svg").count() == 1
+    quiet(page, server)
+
+
+def test_points_are_drawn_inside_of_the_figure(opened, server):
+    page = opened(f"{server}#tab=train&depth=3&width=64&C_b=0.1&points=-2.9,0.5;0.4,-9.6&time=0")
+    when(page, "neftExplore.page.regression.infinite && document.querySelectorAll('#view-regression svg').length")
+    box = page.locator("#view-regression .plot > svg").bounding_box()
+    dots = page.locator("#view-regression .plot > svg circle[r='6']")
+    assert dots.count() == 2
+    for dot in dots.all():
+        at = dot.bounding_box()
+        assert box["x"] < at["x"] < box["x"] + box["width"] and box["y"] < at["y"] < box["y"] + box["height"] - 30
+    assert "after training" not in page.text_content("#view-regression .plot")  # at time 0
+    page.fill("#n-width", "4096")
+    page.click("#train")
+    when(page, "document.querySelector('#e-width').textContent.includes('to be trained here')")
+    assert page.is_visible("#e-width")
     quiet(page, server)
 
 

@@ -127,6 +127,8 @@ def test_the_widget_begins_with_a_network_and_answers_messages():
     assert said[0]["mark"] == 1 and "neft.MLP((8, *[8] * 2, 1), 'relu', C_W=2.0)" in said[0]["result"]["flow"]["python"]
     assert said[1] == {"mark": 2, "fields": {"depth": "depth is 0, but must be at least 2."}} and len(said) == 2
     assert "export default" in widget._esm and "http" not in widget._css
+    # The notebook around it keeps its own looks.
+    assert not re.search(r"(?:^|[{},])\s*(?::root|html|body)\s*[{,]", widget._css)
     widget.close()
     with pytest.raises(ValueError, match="hidden layers of one width"):
         neft.explore.Widget(neft.MLP((3, 8, 9, 1)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import neft
-from neft._named import from_text
+from neft._named import activation_names, from_text
 from neft.explore import _app, _flow, _phases, _work
 from neft.explore._settings import Refused, Settings
 
@@ -47,6 +47,10 @@ from neft.explore._settings import Refused, Settings
             {"activation": "tanh(500*z)"},
             "activation is 'tanh(500*z)', but it changes within 0.002 of z, and must take at least 0.03 to be "
             "resolved.",
+        ),
+        (
+            {"activation": "q" * 5000},
+            f"activation is '{'q' * 56}..., but must be one of {', '.join(activation_names())}.",
         ),
         (
             {"activation": "z" + "+z" * 200},
@@ -97,7 +101,13 @@ def test_several_bad_values_get_a_sentence_each():
 
 def test_a_simulation_that_takes_too_long_is_refused():
     with pytest.raises(Refused, match=r"draws is 20000, whose .* must be at most \d+ at this depth and width"):
-        _work.refuse_too_large(Settings.of({"width": 4096, "depth": 64, "draws": 20000}))
+        _work.refuse_too_large(Settings.of({"width": 512, "depth": 64, "draws": 20000}))
+    # Where not even the fewest networks can be drawn, their number is not what is wrong.
+    with pytest.raises(Refused, match="width is 4096, but must be at most 1992 for networks of depth 64 to be drawn"):
+        _work.refuse_too_large(Settings.of({"width": 4096, "depth": 64, "draws": 16}))
+    # How many are drawn is chosen beside another tab than that of training.
+    with pytest.raises(Refused, match="width is 1024, but must be at most 534 for networks of depth 8 to be trained"):
+        _work.trained(Settings.of({"width": 1024}), lambda part, record: None)
 
 
 def test_the_network_is_that_of_the_command_line():

@@ -1,9 +1,12 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import lognorm
 
 from neft import MLP, ensemble, fisher, plot, width
 from neft.ensemble._estimate import Estimate
+from neft.report._section_width import in_the_diagram
 
 NET = MLP((3, 6, 6, 2), "tanh", C_b=0.1, C_W=1.5)
 X = np.array([1.0, 0.5, -0.5])
@@ -49,6 +52,16 @@ def test_the_network_stands_on_its_phase_diagram():
     named = [c for c in figure.axes[0].collections if c.get_label() == "this network"]
     assert np.allclose(named[0].get_offsets(), [[2.0, 0.25]])
     assert "<image" not in plot.svg(figure, salt="a")
+
+
+def test_words_about_a_phase_diagram_name_what_is_in_it():
+    grid = {"C_b": np.linspace(0, 1, 5), "C_W": np.linspace(0.5, 3, 6)}
+    relu, tanh = (width.phase(name, **grid) for name in ("relu", "tanh"))
+    said, stars = in_the_diagram(relu, C_b=0.0, C_W=2.0)
+    assert "white line" not in said and said.endswith("; one lies under the diamond.") and stars
+    said, stars = in_the_diagram(tanh, C_b=0.5, C_W=2.0)
+    assert said.startswith("On the white line") and said.endswith("keeps its size too.") and stars
+    assert in_the_diagram(dataclasses.replace(tanh, points=()), C_b=0.5, C_W=2.0)[1] is False
 
 
 @pytest.mark.slow

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import one_sentence
@@ -35,6 +37,14 @@ def test_the_picture_shows_mean_spread_networks_and_targets(found):
     line = next(line for line in axes.lines if line.get_label().startswith("predicted"))
     np.testing.assert_allclose(line.get_ydata(), found.mean[:, 0])
     assert sum(len(line.get_xdata()) == 5 for line in axes.lines) == 7
+
+
+def test_the_legend_stands_above_bars_side_by_side(found):
+    figure = plot.draw(dataclasses.replace(found, x_test=np.repeat(found.x_test, 2, axis=1)))
+    axes = figure.axes[0]
+    figure.canvas.draw()
+    bottom = axes.transData.inverted().transform(axes.get_legend().get_window_extent())[0, 1]
+    assert bottom > max((found.mean + 2 * found.std).max(), found.trained.test.max())
 
 
 def test_the_table_has_a_row_for_each_input(found):

@@ -338,6 +338,10 @@ def test_one_layer_is_exactly_gaussian():
     np.testing.assert_allclose([*found.share_b, *found.share_W], 0.5)
 
 
+def test_a_large_correction_is_said_in_whole_numbers():
+    assert "largest relative correction is 31" in advise("relu", depth=128, width=2).summary
+
+
 def test_width_one_is_too_deep():
     found = advise("tanh", depth=3, width=1)
     assert found.verdict == "too deep for gradient descent" and found.strength > 1 and np.isfinite(found.share_W).all()

@@ -9,6 +9,9 @@ MOST_DRAWS = 20_000
 MOST_NUMBERS = 4e9
 """Random numbers that one simulation may draw: some minutes of one core."""
 
+MOST_TRAINED = 2e6
+"""Weights of a network that is trained by simulation."""
+
 MOST_POINTS = 12
 FARTHEST, HIGHEST = 3.0, 10.0
 """Positions of training points of the regression, and their targets."""

@@ -3,6 +3,7 @@
 Each function is given settings and a listener, `say(part, record)`, and runs in a process of its own.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,21 +25,37 @@ Say = Callable[[float, dict[str, Any] | None], None]
 TRAINED = 32
 _BLOCK, _BINS = 250, 31
 _ESTIMATED = ("K", "Theta", "V", "A", "B", "D", "F", "K1", "Theta1")
-_ONE_BY_ONE = 30_000_000  # random numbers a second
+_FEWEST, _ONE_BY_ONE = 16, 30_000_000  # networks, and random numbers a second
 
 
 def refuse_too_large(settings: Settings) -> None:
     """Refuse a simulation that would draw for too long."""
-    blocks, n = settings.depth - 1, settings.width
-    numbers = settings.draws * n * n * blocks * (2 if settings.residual == "two" else 1)
+    refuse_too_wide(settings, "drawn", _limits.MOST_NUMBERS / _FEWEST)
+    numbers = settings.draws * settings.width**2 * _matrices(settings)
     if numbers > _limits.MOST_NUMBERS:
-        most = max(16, int(settings.draws * _limits.MOST_NUMBERS / numbers))
+        most = int(settings.draws * _limits.MOST_NUMBERS / numbers)
         raise Refused(
             {
                 "draws": f"draws is {settings.draws}, whose {numbers:.0e} random numbers take about "
                 f"{numbers / _ONE_BY_ONE / 60:.0f} minutes, but must be at most {most} at this depth and width."
             }
         )
+
+
+def refuse_too_wide(settings: Settings, done: str, most: float) -> None:
+    """Refuse a simulation of networks that have more weights than `most`."""
+    widest = math.isqrt(int(most / _matrices(settings)))
+    if settings.width > widest:
+        raise Refused(
+            {
+                "width": f"width is {settings.width}, but must be at most {widest} for networks of depth "
+                f"{settings.depth} to be {done} here."
+            }
+        )
+
+
+def _matrices(settings: Settings) -> int:
+    return (settings.depth - 1) * (2 if settings.residual == "two" else 1)
 
 
 def drawn(settings: Settings, say: Say) -> dict[str, Any]:
@@ -139,7 +156,7 @@ def finite(settings: Settings, say: Say) -> dict[str, Any]:
 
 def trained(settings: Settings, say: Say) -> dict[str, Any]:
     """Networks trained by simulation, moment by moment: the same draws at each of them."""
-    refuse_too_large(settings)
+    refuse_too_wide(settings, "trained", _limits.MOST_TRAINED)
     net, (x, y) = _regression.network(settings), _regression.arrays(settings)
     at, places = _regression.times(settings), _regression.line(_regression.FEW)
     key, draws = jax.random.key(settings.seed), min(settings.draws, TRAINED)

@@ -156,3 +156,6 @@ def _by_sample(axes: Axes, found: Forecast) -> None:
     look = {"color": COLOURS[0], "capsize": 2, "linewidth": 1.0, "markersize": 4}
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.errorbar(place, mean, 2 * std, fmt="o", label="predicted mean ± 2 std", **look)
+    # The bars stand side by side, so that the legend has room above alone.
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.3 * (high - low))

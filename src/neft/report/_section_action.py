@@ -136,7 +136,7 @@ def stopping(context: Context) -> str:
         + paragraph(
             f"The evaluation loss was least after epoch {fit.best}, at {fit.evaluation_loss[fit.best]:.4f} nats "
             f"({100 * fit.accuracy[fit.best]:.1f} % right), where the training loss was "
-            f"{fit.training_loss[fit.best]:.4f}.{ended} Gradients say the same: a small step along -∇S_T raises the "
+            f"{fit.training_loss[fit.best]:.4f}.{ended} Gradients tell when: a small step along -∇S_T raises the "
             "evaluation loss S_E as soon as the two gradients no longer point the same way,"
         )
         + math("∇S_T · ∇S_E < 0", block=True)

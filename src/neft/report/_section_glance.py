@@ -1,6 +1,7 @@
 """In short: what finite width does to the network, in a sentence, three numbers and a picture, and what to change."""
 
 from .. import width
+from .._percent import two_digits
 from ..width.results import Advice
 from ._blocks_glance import glance_at_blocks
 from ._critical_words import NEAR, criticality
@@ -72,7 +73,7 @@ def _how_large(of: Subject) -> str:
     return (
         f"All three are 0 at infinite width and grow with depth over width, here L/n = {depth}/{n} = "
         f"{depth / n:.2g}. The "
-        f"largest relative correction is {float(meaning.strength[-1]):.2g}; {end}."
+        f"largest relative correction is {two_digits(float(meaning.strength[-1]))}; {end}."
     )
 
 

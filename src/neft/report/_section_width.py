@@ -25,6 +25,9 @@ _ROUNDING = 1e-5
 _NEAR = 1.6
 """Times the network's variances up to which critical points are drawn into its phase diagram; all are in the table."""
 
+_HIDDEN = 0.02
+"""Of the sides of the diagram: what is nearer to the diamond lies under it."""
+
 _SHOWN = ("K", "Theta", "V")
 """What everything else follows from; the other tensors are folded away."""
 
@@ -134,24 +137,36 @@ def phases(context: Context) -> str:
     diagram = width.phase(
         of.plain.activation, C_b=np.linspace(0.0, high_b, count), C_W=np.linspace(low_W, high_W, count)
     )
-    chi = math("χ_⊥ = C_W ⟨σ′^2⟩_{K^*} = 1")
+    said, stars = in_the_diagram(diagram, C_b, C_W)
     return (
         heading("Is it critical?") + paragraph(criticality(of).answer) + "<p>The diamond is this "
         f"network{' (its last layer)' if len(set(of.plain.C_W)) + len(set(of.plain.C_b)) > 2 else ''}. "
-        f"On the white line the susceptibility {chi}: a deep network neither forgets nor amplifies the difference of "
-        "two "
-        "inputs. Stars are critical points, where its variance keeps its size too.</p>"
+        f"{said}</p>"
         + figure(
             plot.placed(diagram, C_b=C_b, C_W=C_W),
             name="phases",
             alt=f"Phase diagram of {of.plain.activation.name} in C_W and C_b: depth scale, critical points, and this "
             f"network at C_W = {C_W:.4g}, C_b = {C_b:.4g}",
-            caption="Colours: how many layers it takes for the difference of two inputs to change e-fold. The nearer "
-            "the "
-            "diamond to a star, the deeper the network may be.",
+            caption="Colours: how many layers it takes for the difference of two inputs to change e-fold."
+            + stars * " The nearer the diamond to a star, the deeper the network may be.",
             text=(_points(of, points, C_b, C_W),),
         )
     )
+
+
+def in_the_diagram(diagram: width.results.PhaseDiagram, C_b: float, C_W: float) -> tuple[str, bool]:
+    """What the line and the stars of the picture mean, as far as they are in it, and whether there are stars."""
+    chi = math("χ_⊥ = C_W ⟨σ′^2⟩_{K^*} = 1")
+    line = min(diagram.share("ordered"), diagram.share("chaotic")) > 0.01  # as `plot.phase` draws it
+    said = f"On the white line the susceptibility {chi}:" if line else f"Where the susceptibility {chi},"
+    said += " a deep network neither forgets nor amplifies the difference of two inputs."
+    x, y = diagram.C_W, diagram.C_b
+    seen = [point for point in diagram.points if x[0] <= point.C_W <= x[-1] and y[0] <= point.C_b <= y[-1]]
+    if seen:
+        away = [max(abs(p.C_W - C_W) / np.ptp(x), abs(p.C_b - C_b) / np.ptp(y)) for p in seen]
+        said += " Stars are critical points, where its variance keeps its size too"
+        said += "; one lies under the diamond." if min(away) < _HIDDEN else "."
+    return said, bool(seen)
 
 
 def _points(of: Subject, points: tuple[width.results.CriticalPoint, ...], C_b: float, C_W: float) -> Table:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from .. import _check
 from .._activation import Activation
-from .._percent import percent
+from .._percent import percent, two_digits
 from .._precision import float64
 from .._public import public
 from .._result import Made, Result, result
@@ -446,6 +446,6 @@ def _summary(
     second = (
         f"Depth {depth} at width {width} is {verdict}: from network to network the output's variance spreads by "
         f"{percent(found['spread_output'])} and its NTK by {percent(found['spread_ntk'])}, the largest relative "
-        f"correction is {found['strength']:.2g} and {end}{memory}{slow}."
+        f"correction is {two_digits(found['strength'])} and {end}{memory}{slow}."
     )
     return f"{first} {second}"

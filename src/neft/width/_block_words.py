@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._percent import percent
+from .._percent import percent, two_digits
 from ._block_start import BlockStart
 
 FINE, BROKEN = 0.1, 1.0
@@ -50,7 +50,7 @@ def summary(
     finite = (
         f"Depth {count + 2} at width {width} is {verdict}: at the rates of the blocks as given the output's variance "
         f"spreads by {percent(numbers['spread_output'])} from network to network and its NTK by "
-        f"{percent(numbers['spread_ntk'])}, the largest relative correction is {numbers['strength']:.2g} and "
+        f"{percent(numbers['spread_ntk'])}, the largest relative correction is {two_digits(numbers['strength'])} and "
         f"{_end(numbers['cutoff'], count + 2)}{_help(numbers['branch_scale'], count)}."
     )
     return f"{draw} {infinite} {finite}"

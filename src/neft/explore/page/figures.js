@@ -44,6 +44,8 @@
   ];
 
   const plain = { fontSize: 12, marginTop: 24, marginRight: 12, marginBottom: 38, marginLeft: 48 };
+  const exponent = value => value === 0 ? "0" : d3.format(".3~e")(value);
+  const farther = size => size < 1e-3 || size >= 1e5 ? exponent : undefined;
   const integers = count => count <= 12 ? d3.range(1, count + 1) : d3.ticks(1, count, 8).filter(Number.isInteger);
 
   // One number through the layers: at this width with its spread, and at infinite width.
@@ -66,7 +68,7 @@
     const picture = show(element, { ...plain, height: 210, marks: [Plot.gridY({ strokeOpacity: 0.12 }), ...marks],
       x: { label: "layer", ticks: integers(rows.length), tickFormat: "d", labelArrow: "none", labelAnchor: "center", domain: [1, Math.max(2, rows.length)] },
       y: { label: keys.name, labelArrow: "none", ticks: 5, type: log ? "log" : "linear", nice: true, zero: keys.zero ?? false,
-        tickFormat: log || d3.max(values.map(Math.abs)) < 1e-3 || d3.max(values.map(Math.abs)) >= 1e5 ? ".1~e" : undefined } }, label);
+        tickFormat: log ? exponent : farther(d3.max(values.map(Math.abs))) } }, label);
     element.replaceChildren(picture);
     return picture;
   };
@@ -85,8 +87,8 @@
       Plot.lineY(finite, { x: "z", y: "p", stroke: COLOURS.finite, strokeWidth: 2.4, clip: true }));
     if (histogram) marks.push(...bars(histogram.at.map((z, i) => ({ z, p: histogram.density[i], e: histogram.stderr[i] })).filter(d => Math.abs(d.z) <= limit), "z", "p", "e"));
     const picture = show(element, { ...plain, height: 300, marks: [...marks, Plot.ruleY([0], { strokeOpacity: 0.4 })],
-      x: { label: "output z", labelArrow: "none", labelAnchor: "center", domain: [-limit, limit] },
-      y: { label: "density", labelArrow: "none", ticks: 5, domain: [Math.min(0, (d3.min(finite, d => d.p) ?? 0) * 1.1), top] } }, label);
+      x: { label: "output z", labelArrow: "none", labelAnchor: "center", domain: [-limit, limit], tickFormat: farther(limit) },
+      y: { label: "density", labelArrow: "none", ticks: 5, tickFormat: farther(top), domain: [Math.min(0, (d3.min(finite, d => d.p) ?? 0) * 1.1), top] } }, label);
     const entries = [["infinite width: Gaussian", COLOURS.infinite, "dashed"]];
     if (density.variance) entries.push(["order 1/width", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
@@ -107,8 +109,8 @@
       Plot.ruleX([tangent.infinite], { y1: 0, y2: peak, stroke: COLOURS.infinite, strokeWidth: 2, strokeDasharray: "5 3" })];
     if (histogram) marks.push(...bars(histogram.at.map((h, i) => ({ h, p: histogram.density[i], e: histogram.stderr[i] })), "h", "p", "e"));
     const picture = show(element, { ...plain, height: 300, marks: [...marks, Plot.ruleY([0], { strokeOpacity: 0.4 })],
-      x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6 },
-      y: { label: "density", labelArrow: "none", ticks: 5, domain: [0, top] } }, label);
+      x: { label: "diagonal element H of the NTK", labelArrow: "none", labelAnchor: "center", domain: [low, high], ticks: 6, tickFormat: farther(high) },
+      y: { label: "density", labelArrow: "none", ticks: 5, tickFormat: farther(top), domain: [0, top] } }, label);
     const entries = [["infinite width", COLOURS.infinite, "dashed"]];
     if (tangent.spread) entries.push(["order 1/width, as a log-normal", COLOURS.finite, "line"]);
     if (histogram) entries.push(["drawn networks ± 2 s.e.", COLOURS.drawn, "dot"]);
@@ -127,8 +129,8 @@
     const chi = found.chi.map((value, i) => lost(found.phase[i]) || value === null ? NaN : value);
     const marks = [Plot.frame({ fill: "currentColor", fillOpacity: 0.16, stroke: "none" }),
       Plot.raster(xi, { ...box, fill: d => d, interpolate: "none", imageRendering: "auto", clip: "frame" })];
-    const sides = chi.filter(v => Number.isFinite(v));
-    if (sides.length && Math.min(...sides) < 0.999 && Math.max(...sides) > 1.001)
+    const sides = chi.filter(v => Number.isFinite(v)), line = sides.length && Math.min(...sides) < 0.999 && Math.max(...sides) > 1.001;
+    if (line)
       marks.push(Plot.contour(chi, { ...box, fill: "none", stroke: "#fff", strokeWidth: 2, thresholds: [1], clip: "frame" }));
     const labels = [];
     found.names.forEach((name, code) => {
@@ -146,7 +148,7 @@
     ramp(picture, 300);
     element.replaceChildren(picture);
     const [x, y] = [picture.scale("x"), picture.scale("y")];
-    return { picture, x, y, limits: [x1, x2, y1, y2] };
+    return { picture, x, y, line, limits: [x1, x2, y1, y2] };
   };
 
   function ramp(picture, height) {
@@ -181,7 +183,8 @@
     const moment = trained?.moments?.[index];
     const drawn = moment ? trained.x.map((x, k) => ({ x, m: moment.mean[k], s: moment.std[k], e: moment.stderr[k] })) : [];
     const all = [...curve, ...few].flatMap(d => [d.m - 2 * d.s, d.m + 2 * d.s]).concat(points.map(p => p[1]));
-    const size = Math.min(12, Math.max(1.6, d3.quantile(all.map(Math.abs), 0.97) * 1.1));
+    const size = Math.max(Math.min(12, Math.max(1.6, d3.quantile(all.map(Math.abs), 0.97) * 1.1)), ...points.map(p => Math.abs(p[1]) * 1.05));
+    const reach = Math.max(2, ...points.map(p => Math.abs(p[0]) * 1.02));
     const marks = [Plot.gridY({ strokeOpacity: 0.12 })];
     if (curve.length) marks.push(Plot.areaY(curve, { x: "x", y1: d => d.m - 2 * d.s, y2: d => d.m + 2 * d.s, fill: COLOURS.infinite, fillOpacity: 0.13, clip: "frame" }),
       Plot.lineY(curve, { x: "x", y: "m", stroke: COLOURS.infinite, strokeWidth: 2, strokeDasharray: "5 3", clip: "frame" }));
@@ -191,8 +194,8 @@
     if (drawn.length) marks.push(Plot.ruleX(drawn, { x: "x", y1: d => d.m - 2 * d.s, y2: d => d.m + 2 * d.s, stroke: COLOURS.drawn, strokeWidth: 1.2, clip: "frame" }), Plot.dot(drawn, { x: "x", y: "m", r: 3, fill: COLOURS.drawn, clip: "frame" }));
     marks.push(Plot.dot(points, { x: d => d[0], y: d => d[1], r: 6, fill: "currentColor", stroke: "#fff", strokeWidth: 1.5 }));
     const picture = show(element, { ...plain, height: 400, marks,
-      x: { label: "x", labelArrow: "none", labelAnchor: "center", domain: [-2, 2] },
-      y: { label: "f(x) after training", labelArrow: "none", domain: [-size, size] } }, label);
+      x: { label: "x", labelArrow: "none", labelAnchor: "center", domain: [-reach, reach] },
+      y: { label: "f(x)", labelArrow: "none", domain: [-size, size] } }, label);
     const entries = [["infinite width, ± 2 spreads", COLOURS.infinite, "dashed"]];
     if (few.length) entries.push(["this width, order 1/width", COLOURS.finite, "line"]);
     if (drawn.length) entries.push([`${trained.draws} trained networks, ± 2 spreads`, COLOURS.drawn, "dot"]);
@@ -201,23 +204,25 @@
     return { picture, x: picture.scale("x"), y: picture.scale("y") };
   };
 
-  // The picture as a file that stands by itself, on white.
+  // The picture as a file that stands by itself, on white, with room for what stands over the edge of a picture in the page.
+  const EDGE = 14;
   neft.svgText = element => {
     const pictures = [...element.querySelectorAll("svg.neft-plot")];
     const sizes = pictures.map(p => [+p.getAttribute("width"), +p.getAttribute("height")]);
-    const width = d3.sum(sizes, s => s[0]), height = d3.max(sizes, s => s[1]);
+    const width = d3.sum(sizes, s => s[0] + EDGE) + EDGE, height = d3.max(sizes, s => s[1]) + EDGE;
     const whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, color: "#1d2430", "font-family": "system-ui, sans-serif" }))
       whole.setAttribute(name, value);
     const ground = document.createElementNS(whole.namespaceURI, "rect");
     for (const [name, value] of Object.entries({ width, height, fill: "#fff" })) ground.setAttribute(name, value);
     whole.append(ground);
-    let left = 0;
+    let left = EDGE;
     pictures.forEach((picture, i) => {
       const copy = picture.cloneNode(true);
       copy.setAttribute("x", left);
+      copy.setAttribute("overflow", "visible");
       copy.removeAttribute("tabindex");
-      left += sizes[i][0];
+      left += sizes[i][0] + EDGE;
       whole.append(copy);
     });
     return new XMLSerializer().serializeToString(whole);

@@ -307,7 +307,8 @@
         // The verdict takes less than a finer diagram, and is waited for.
         while (this.firstPhases && this.asking) await new Promise(after => setTimeout(after, 20));
         if (!coarse.fine && this.source.run && key === this.phaseKey) {
-          const fine = await this.run("phases", "phases", settings);
+          // Where there is no finer diagram the coarse one stays.
+          const fine = await this.run("phases", "phases", settings).catch(error => { if (error.sentence) return null; throw error; });
           if (fine && key === this.phaseKey) { this.phases = fine; this.showPhases(); }
         }
       } catch (error) {
@@ -332,7 +333,7 @@
           const words = plain || !this.source.run ? await this.source.ask("words", settings) : await this.run("words", "words", settings);
           if (mark === this.wordMark && words) this.showWords(words);
         } catch (error) {
-          if (mark === this.wordMark && error.name !== "AbortError" && !error.lost) this.showWords({ advice: { summary: error.sentence } });
+          if (mark === this.wordMark && error.name !== "AbortError" && !error.lost) this.showWords({ advice: { summary: error.sentence ?? "There is no answer for these settings." } });
         }
       }, 220);
     }
@@ -396,10 +397,11 @@
 
     showWords(words) {
       clearTimeout(this.staling);
-      this.find("#interpretation").textContent = words.interpretation?.summary ?? "";
+      const said = words.interpretation?.summary ?? "";
+      this.find("#interpretation").textContent = said === this.find("#verdict").textContent ? "" : said;
       this.find("#advice").textContent = words.advice?.summary ?? "";
       this.advised = words.advice;
-      this.find("#apply").hidden = words.advice?.C_W === null || words.advice?.C_W === undefined;
+      this.find("#apply").hidden = !["C_W", "C_b"].every(name => (words.advice?.[name] ?? Infinity) <= this.fields[name].field.most);
     }
 
     estimates(name) {
@@ -509,15 +511,18 @@
 
     phaseWords() {
       const found = this.phases, card = this.find("#view-phase");
-      if (!found) return;
+      if (!found || !this.frame) return;
       const nearest = (axis, value) => d3.minIndex(axis, v => Math.abs(v - value));
       const i = nearest(found.C_b, this.settings.C_b) * found.C_W.length + nearest(found.C_W, this.settings.C_W);
       // The cell at a critical point has the phase of its own middle, which is beside the point.
       const at = found.points.some(p => Math.abs(p.C_W - this.settings.C_W) < 1e-3 && Math.abs(p.C_b - this.settings.C_b) < 1e-3);
       const name = at ? "critical" : found.names[found.phase[i]], xi = at ? null : found.xi[i];
       const says = { ordered: "inputs become alike", chaotic: "near inputs are driven apart", critical: "differences of inputs last", diverging: "signals grow without bound", unsettled: "signals leave the range that can be computed" }[name];
-      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}The point ${name === "critical" ? "is a critical one" : `lies in the ${name} phase`}: with depth ${says}` + (xi !== null && xi < 1e4 && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".") +
-        (found.points.length ? " Stars are critical points." : "") + (d3.min(found.chi) < 1 && d3.max(found.chi) > 1 ? " The white line is χ⊥ = 1." : "");
+      const [x1, x2, y1, y2] = this.frame.limits, outside = this.settings.C_W < x1 || this.settings.C_W > x2 || this.settings.C_b < y1 || this.settings.C_b > y2;
+      const where = outside ? "The network lies outside of the diagram, which knows nothing of its phase; the point stands at the edge."
+        : `The point ${name === "critical" ? "is a critical one" : `lies in the ${name} phase`}: with depth ${says}` + (xi !== null && xi < 1e4 && found.phase[i] < 3 ? `, e-fold in about ${neft.short(xi, 2)} layers.` : ".");
+      card.querySelector(".caption").textContent = `${found.fine === false ? "Coarse so far. " : ""}${where}` +
+        (found.points.length ? " Stars are critical points." : "") + (this.frame.line ? " The white line is χ⊥ = 1." : "");
       const rows = found.names.map((one, code) => [one, neft.percent(found.phase.filter(p => p === code).length / found.phase.length), ""]);
       rows.push(...found.points.map(p => ["critical point", `C_W ${neft.short(p.C_W, 5)}`, `C_b ${neft.short(p.C_b, 5)}`]), ["this network", `C_W ${neft.short(this.settings.C_W, 5)}`, `C_b ${neft.short(this.settings.C_b, 5)}`]);
       this.table(card, ["phase or point", "share or C_W", "C_b"], rows);

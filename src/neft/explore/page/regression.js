@@ -47,6 +47,7 @@
       this.end();
       this.finite = this.trained = null;
       page.find("#view-regression").classList.add("busy");
+      if (!this.infinite) page.find("#view-regression .caption").textContent = "Computing…";
       // While a slider moves nothing is asked.
       await new Promise(after => setTimeout(after, this.infinite ? 8 : 0));
       if (key !== this.asked) return;
@@ -139,7 +140,7 @@
       if (near >= 0 && page.settings.points.length > 1) page.set({ points: page.settings.points.filter((_, i) => i !== near) });
       else if (near < 0) {
         const x = this.frame.x.invert(px), y = this.frame.y.invert(py);
-        if (Math.abs(x) > 2.05) return;
+        if (Math.abs(x) > this.frame.x.domain[1] + 0.05) return;
         if (page.settings.points.length >= page.facts.limits.points) page.wrong({ points: `There may be ${page.facts.limits.points} points: remove one first.` });
         else page.set({ points: [...page.settings.points, [+x.toFixed(2), +y.toFixed(2)]] });
       }
