@@ -25,7 +25,7 @@ def with_torch(names):
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
     dense = [part for layer in layers for part in (layer.weight, layer.bias) if part is not None]
     norms = [part for part in model.parameters() if not any(part is one for one in dense)]
-    slopes = [0.01 * RNG.normal(size=part.shape).astype(np.float32) for part in (*dense, *norms)]
+    slopes = [0.05 * RNG.normal(size=part.shape).astype(np.float32) for part in (*dense, *norms)]
     before = [part.detach().numpy().copy() for part in (*dense, *norms)]
     for part, slope in zip((*dense, *norms), slopes):
         part.grad = torch.tensor(slope)
@@ -49,7 +49,7 @@ def place(path):
 def with_flax(names):
     model, params, optim = names["model"], names["params"], names["optim"]
     read, outputs = neft.read(model, params).apply(X), model.apply(params, X)
-    slopes = jax.tree.map(lambda leaf: 0.01 * RNG.normal(size=leaf.shape).astype(np.float32), params)
+    slopes = jax.tree.map(lambda leaf: 0.05 * RNG.normal(size=leaf.shape).astype(np.float32), params)
     moves, _ = optim.update(slopes, optim.init(params), params)
     after = optax.apply_updates(params, moves)
     found = [jax.tree_util.tree_flatten_with_path(tree)[0] for tree in (params, slopes, after)]

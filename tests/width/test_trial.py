@@ -11,7 +11,7 @@ import pytest
 from helpers import one_sentence
 
 import neft
-from neft import MLP, Layer
+from neft import MLP, Dense, Layer, LayerNorm, Residual
 from neft.report import tables
 from neft.width import advise
 
@@ -164,3 +164,17 @@ def test_settings_may_be_changed_by_lists():
     listed = dataclasses.replace(advice.settings("adamw"), rate_W=[0.1, 0.2])
     plain = dataclasses.replace(advice.settings("adamw"), rate_W=np.array([0.1, 0.2]))
     assert advice.code("torch", optimizer=listed) == advice.code("torch", optimizer=plain)
+
+
+@pytest.mark.slow
+def test_residual_networks_of_few_inputs_train_at_the_given_rate():
+    x = np.random.default_rng(0).normal(size=(1000, 6)).astype(np.float32)
+    y = np.tanh(x @ np.random.default_rng(1).normal(size=(6, 3))).argmax(1).astype(np.int32)
+    norm = LayerNorm(lambda_gain=1.0, lambda_bias=1.0)
+    found = advise(Residual(norm, Dense(32), "relu", Dense(32)), 6, 32, inputs=6, outputs=3)
+    as_given = found.settings("sgd")
+    # What the NTK as it is would have: the first layer's part is that of 6 inputs.
+    larger = 150 / float((found.fan_in * found.share).sum()) / as_given.rate_W[0]
+    rates = {name: larger * getattr(as_given, name) for name in ("rate_W", "rate_b", "rate_norm")}
+    runs = [found.trial(x, y, optimizer=one, steps=150) for one in (as_given, dataclasses.replace(as_given, **rates))]
+    assert larger > 5 and runs[0].final[0] < 0.15 < 0.5 < runs[1].final[0]

@@ -141,7 +141,10 @@ class BlockAdvice(Tried, Result):
         net = self._network()
         biases = [layer.biases for layer in weights_of(net)]
         norms = norms_learn(net.blocks)
-        return block_settings(optimizer, self.fan_in, self.count, self.share, biases=biases, norms=norms)
+        entering = self.inputs * self.q
+        return block_settings(
+            optimizer, self.fan_in, self.count, self.share, entering=entering, biases=biases, norms=norms
+        )
 
     def code(self, framework: str = "jax", *, optimizer: str | Settings = "sgd") -> str:
         """A program that makes the model and its optimizer, where the repeated block is one residual block.
@@ -221,7 +224,9 @@ def advise_block(
     verdict = _verdict(numbers["strength"], difference)
     size, shares = numbers["strength"], _shares(net, x, count)
     rates = [
-        float(block_settings(name, *shares.values()).rate_W[0]) for name in ("sgd", "adam") if len(shares["share"])
+        float(block_settings(name, *shares.values(), entering=inputs * q).rate_W[0])
+        for name in ("sgd", "adam")
+        if len(shares["share"])
     ]
     found = BlockAdvice(
         activation=name,

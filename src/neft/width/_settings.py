@@ -218,6 +218,7 @@ def block_settings(
     count: np.ndarray,
     share: np.ndarray,
     *,
+    entering: float,
     biases: Sequence[bool] | None = None,
     norms: bool = False,
 ) -> Settings:
@@ -228,6 +229,7 @@ def block_settings(
         fan_in: of the dense blocks of each kind: the first, those of a repeated block, the last.
         count: how many of a kind there are.
         share: of the output's NTK at infinite width, of all weights of a kind together, at λ_W = 1.
+        entering: the sum of squares of an input.
         biases: which dense blocks have them, in the order of their parameters; by default all.
         norms: whether there are gains and biases of norms.
     """
@@ -236,22 +238,26 @@ def block_settings(
     if adaptive:
         rate = _BLOCKS_ADAM / float((fan_in * np.sqrt(count * share)).sum())
     else:
-        rate = _BLOCKS_DESCENT / float((fan_in * share).sum())
+        # Inputs of less than an image do not let the other layers move faster (docs/advice).
+        first = np.where(np.arange(len(share)) == 0, max(1.0, _IMAGE / entering), 1.0)
+        rate = _BLOCKS_DESCENT / float((first * fan_in * share).sum())
     why = "blocks adam" if adaptive else f"blocks {name}"
     return _one_rate(name, rate, [True] * int(count.sum()) if biases is None else biases, norms, why)
 
 
 _DESCENT, _OFFSET, _ADAM = 2.5, 3, 1.2
-_BLOCKS_DESCENT, _BLOCKS_ADAM = 150.0, 0.9
+_BLOCKS_DESCENT, _BLOCKS_ADAM, _IMAGE = 150.0, 0.9, 784
 _WHY = {
     "sgd": f"{_DESCENT:g}/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters, ⟨σ²⟩ that of the first hidden layer",
     "momentum": f"{_DESCENT:g} (1 - momentum)/(⟨σ²⟩ (L + {_OFFSET})^(3/2)) for all parameters, ⟨σ²⟩ that of the first "
     "hidden layer",
     "adam": f"{_ADAM:g}/Σ(fan-in √⟨s²⟩) for all parameters, s what goes into a layer, so that a step changes "
     f"preactivations by about {_ADAM:g}",
-    "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1",
+    "blocks sgd": f"{_BLOCKS_DESCENT:g}/Θ for all parameters, Θ the NTK of an output with all weights at a rate of 1 "
+    f"where inputs have a sum of squares of {_IMAGE} or more; a quarter of it with the squared error",
     "blocks momentum": f"{_BLOCKS_DESCENT:g} (1 - momentum)/Θ for all parameters, Θ the NTK of an output with all "
-    "weights at a rate of 1",
+    f"weights at a rate of 1 where inputs have a sum of squares of {_IMAGE} or more; a quarter of it with the squared "
+    "error",
     "blocks adam": f"{_BLOCKS_ADAM:g}/Σ(fan-in √Θ_l) for all parameters, Θ_l the part in the NTK of an output of a "
     "layer's weights at a rate of 1/fan-in",
 }
