@@ -215,6 +215,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=Path("transfer.jsonl"))
     parser.add_argument("--plot", type=Path, default=DOCS / "images" / "transfer.svg")
+    parser.add_argument("--plot-small", type=Path, default=DOCS / "images" / "transfer_small.svg")
     parser.add_argument("--only", nargs="+", default=list(SWEEPS), choices=list(SWEEPS))
     parser.add_argument("--branches", action="store_true")
     args = parser.parse_args()
@@ -230,7 +231,7 @@ def main() -> None:
         with writing(file) as out:
             out.write(json.dumps(kept, indent=1) + "\n")
         small = SWEEPS[name].small is not None
-        draw(kept, args.plot.with_stem(args.plot.stem + "_small") if small else args.plot, small)
+        draw(kept, args.plot_small if small else args.plot, small)
 
 
 if __name__ == "__main__":

@@ -496,6 +496,7 @@ def test_inputs_of_16_bits_are_captured_outside_of_compiled_code_too():
         capture(NET, x.at[0, 0].set(jnp.nan), params)
 
 
+@pytest.mark.slow
 def test_metrics_of_16_bits_are_inverted_outside():
     opt = rngd(0.1, inverse="outside", inputs="running")
     inverse = refresh(opt.init(start(jnp.float16)))[0].inverses[0]
@@ -516,6 +517,7 @@ def labelled(leaf):
     return lambda params: jax.tree.map_with_path(lambda path, value: "ab"[leaf(path, value)], params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", [lambda path, value: path[0].idx > 0, lambda path, value: value.ndim == 2])
 @pytest.mark.parametrize("make", [lambda: rngd(0.1), fisher.scale_by_preactivations])
 def test_masked_layers_are_refused(leaf, make):

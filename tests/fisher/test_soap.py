@@ -84,6 +84,7 @@ def test_weight_decay_is_outside_of_the_gradient():
     np.testing.assert_allclose(updates, -0.05 * params, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_matrices_of_16_bits_are_rotated(dtype):
     opt, params = scale_by_soap(refresh_every=1), jnp.eye(3, 2, dtype=dtype)

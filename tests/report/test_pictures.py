@@ -54,6 +54,7 @@ def test_the_network_stands_on_its_phase_diagram():
     assert "<image" not in plot.svg(figure, salt="a")
 
 
+@pytest.mark.slow
 def test_words_about_a_phase_diagram_name_what_is_in_it():
     grid = {"C_b": np.linspace(0, 1, 5), "C_W": np.linspace(0.5, 3, 6)}
     relu, tanh = (width.phase(name, **grid) for name in ("relu", "tanh"))
