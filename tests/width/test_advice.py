@@ -266,6 +266,7 @@ def test_networks_are_too_deep_where_they_do_not_train(row):
         assert (losses.mean() < HALF) == trains(found, optimizer)
 
 
+@pytest.mark.slow
 def test_the_headway_is_that_of_the_kernel_of_two_inputs():
     for name, depth, rel in (("gelu", 30, 1e-6), ("relu", 30, 0.01), ("tanh", 12, 1e-6)):
         found = advise(name, depth, 50, inputs=2)

@@ -276,13 +276,14 @@ def stepped_with_equinox(model, optim):
     return [list(zip(*three)) for three in zip(parts(like), parts(slopes), parts(after))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "optimizer"),
     [
-        *(pytest.param(kind, "adamw", marks=() if kind == "post-norm" else pytest.mark.slow) for kind in KINDS),
-        pytest.param("post-norm", "momentum", marks=pytest.mark.slow),
-        pytest.param("some biases", "adam", marks=pytest.mark.slow),
-        pytest.param("perceptron without biases", "sgd", marks=pytest.mark.slow),
+        *((kind, "adamw") for kind in KINDS),
+        ("post-norm", "momentum"),
+        ("some biases", "adam"),
+        ("perceptron without biases", "sgd"),
     ],
 )
 def test_programs_of_equinox_have_the_network_and_the_groups(kind, optimizer):
