@@ -109,6 +109,7 @@ def test_the_rules_are_as_they_are_stated(found):
         found.settings("lion")
     text = tables(found)[0].text()
     assert f"{found.settings('adam').rate_W[0]:.3g}" in text and found.summary in text
+    assert f"one rate, {found.settings('sgd').rate_W[0]:.2g} with gradient descent" in found.summary
     rate = f"{found.settings('adamw').rate_norm:.4g}"
     assert ("gains and biases of norms", rate, "0", "1e-08") in tables(found.settings("adamw"))[0].rows
 
